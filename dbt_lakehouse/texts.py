@@ -3,7 +3,7 @@
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -15,6 +15,8 @@ _DAY_SECONDS: Final = 86_400
 # Whatever ends a line somewhere: SQL is indented, and a literal must not be.
 _LINE_ENDS: Final = re.compile("[\n-\r\x1c-\x1e\x85\u2028\u2029]")
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
+# Names in a sentence.
+_MAX_LISTED: Final = 12
 
 
 def sql_text(text: str) -> str:
@@ -108,3 +110,11 @@ def iso_text(moment: datetime) -> str:
     """A moment that knows its time zone, as ``time_text``."""
     text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"
+
+
+def listed(start: str, names: Sequence[str]) -> str:
+    """The names behind the start of a sentence, the first of them if they are many."""
+    if not names:
+        return f"{start} nothing"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{start} {', '.join(names[:_MAX_LISTED])}{more}"

@@ -25,10 +25,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
+from dbt_lakehouse.config.kafka import KafkaSettings
+from dbt_lakehouse.config.kafka_probe import probe
 from dbt_lakehouse.config.paths import CACHE, LOOPBACK
 from dbt_lakehouse.errors import KafkaError
-from dbt_lakehouse.landing.kafka.admin import probe
-from dbt_lakehouse.landing.kafka.settings import KafkaSettings
 from local_kafka.jars import class_path
 from local_kafka.server_properties import check_users, properties
 

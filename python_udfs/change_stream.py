@@ -81,6 +81,7 @@ from python_udfs.core.events import (
     Event,
     invalid,
 )
+from python_udfs.core.row_images import PARTIAL
 from python_udfs.debezium import mongodb
 from python_udfs.debezium.extended_json import (
     Loaded,
@@ -89,7 +90,6 @@ from python_udfs.debezium.extended_json import (
     read_document,
     read_value,
 )
-from python_udfs.images import PARTIAL
 from python_udfs.text.json_as_sent import encode, kind_of, load_key, metadata_of, shown
 from python_udfs.text.numbers import plain_numbers
 

@@ -36,7 +36,7 @@ from dbt_lakehouse.build.truncate_sql import (
 )
 from dbt_lakehouse.runs.log_input import Part
 from dbt_lakehouse.runs.model_run import LOG_TIMES, NodeRun, kept
-from dbt_lakehouse.spark.sessions import LakeSession
+from dbt_lakehouse.session.pool import LakeSession
 
 # So often are places looked for; most are found at once.
 _STEPS: Final = 8

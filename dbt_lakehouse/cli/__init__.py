@@ -101,7 +101,7 @@ def _told_by_spark(error: Exception) -> str | None:
     """A sentence for what is no bug; commands without Spark don't pay for its modules."""
     if "py4j" not in sys.modules:
         return None
-    from dbt_lakehouse.spark.java_errors import known_trouble
+    from dbt_lakehouse.session.troubles import known_trouble
 
     return known_trouble(error)
 

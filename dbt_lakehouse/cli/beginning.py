@@ -10,7 +10,7 @@ from dbt_lakehouse.commands.standard_streams import say, terminal_width
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project
+    from dbt_lakehouse.session.project import Project
 
 
 @click.command()

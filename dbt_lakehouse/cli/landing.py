@@ -29,7 +29,7 @@ from dbt_lakehouse.texts import counted
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project
+    from dbt_lakehouse.session.project import Project
 
 _MAX_OFFSETS: Final = 500_000
 _MAINTAIN_SECONDS: Final = 3_600.0
@@ -99,8 +99,8 @@ def land(
     has its position already, none is. With --kafka, what is new in the topics of vars.topics is
     appended, in one commit too.
     """
-    from dbt_lakehouse.config.project import lock_patience
     from dbt_lakehouse.landing.files import land_captures
+    from dbt_lakehouse.session.project import lock_patience
 
     if bool(files) == from_kafka:
         fail("land needs either capture FILES or --kafka")
@@ -263,7 +263,7 @@ def _until_stopped(work: Callable[[threading.Event], int], done: str) -> int | N
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from dbt_lakehouse.spark.session import has_ended
+    from dbt_lakehouse.session.opening import has_ended
 
     stopping = set_by_signals(threading.Event())
     try:

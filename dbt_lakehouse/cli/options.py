@@ -22,8 +22,8 @@ from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.profile import Place
-    from dbt_lakehouse.config.project import ProjectOptions
+    from dbt_lakehouse.session.profile import Place
+    from dbt_lakehouse.session.project import ProjectOptions
 
 _PROJECT_OPTIONS: Final = ("project_dir", "profiles_dir", "profile", "target", "variables")
 
@@ -74,9 +74,9 @@ class TableName(click.ParamType[str]):
     ) -> list[CompletionItem]:
         if missing("sql"):
             return []
-        from dbt_lakehouse.config.profile import find
-        from dbt_lakehouse.config.project import ProjectOptions
         from dbt_lakehouse.lake.catalog import entries
+        from dbt_lakehouse.session.profile import find
+        from dbt_lakehouse.session.project import ProjectOptions
 
         try:
             place = find(ProjectOptions(*(ctx.params.get(name) for name in _PROJECT_OPTIONS)))
@@ -122,7 +122,7 @@ def project_options(
         variables: str | None,
         **options: Any,
     ) -> None:
-        from dbt_lakehouse.config.project import ProjectOptions, load
+        from dbt_lakehouse.session.project import ProjectOptions, load
 
         found_by = ProjectOptions(project_dir, profiles_dir, profile, target, variables)
         command((find or load)(found_by), **options)
@@ -143,7 +143,7 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same options for a command without Spark, which gets the lake's ``Place``."""
 
     def find(options: "ProjectOptions") -> "Place":
-        from dbt_lakehouse.config.profile import find
+        from dbt_lakehouse.session.profile import find
 
         return find(options)
 
@@ -207,7 +207,7 @@ def page_beside(options: "ProjectOptions", port: int | None) -> Iterator[None]:
     require("page")
     from dbt_lakehouse.commands.page.lake import Lake
     from dbt_lakehouse.commands.page.server import served
-    from dbt_lakehouse.config.profile import find
+    from dbt_lakehouse.session.profile import find
 
     with served(Lake(find(options), options), port) as address:
         tell(f"the page is at {address}")

@@ -36,8 +36,8 @@ from dbt_lakehouse.telling import tell
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.profile import Place
-    from dbt_lakehouse.config.project import Project, ProjectOptions
+    from dbt_lakehouse.session.profile import Place
+    from dbt_lakehouse.session.project import Project, ProjectOptions
 
 
 @click.command()
@@ -144,9 +144,9 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     Prints each event of the key in log order, what became of it, and its message, without Spark.
     It computes from them what gold must be; exit code 3 if gold differs.
     """
-    from dbt_lakehouse.commands.dbt_commands import read_manifest
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
+    from dbt_lakehouse.session.dbt_commands import read_manifest
 
     keys = key_lines(key)
     if len(keys) != 1:
@@ -301,7 +301,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
     Reads silver.quarantined_payloads, without Spark. Names and values of payloads are masked in the
     sentences unless --show-payloads is given.
     """
-    from dbt_lakehouse.commands.quarantine import quarantine as look
+    from dbt_lakehouse.commands.stored.quarantine import quarantine as look
     from dbt_lakehouse.lake.reader import Reader
 
     reader = Reader(place.settings, place.gold, root=place.root)

@@ -19,7 +19,7 @@ from dbt_lakehouse.cli.options import (
 from dbt_lakehouse.commands.standard_streams import fail, say
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project, ProjectOptions
+    from dbt_lakehouse.session.project import Project, ProjectOptions
 
 
 @click.command()
@@ -74,7 +74,7 @@ def serve(
 
     from dbt_lakehouse.commands.serve.access import Access
     from dbt_lakehouse.commands.serve.server import serve as answer
-    from dbt_lakehouse.spark.session import has_ended
+    from dbt_lakehouse.session.opening import has_ended
 
     if page is not None and users is not None:
         fail("--page asks nobody for a password, as --users has this server do: give one of both")
@@ -112,7 +112,7 @@ def page(options: "ProjectOptions", port: int, opens: bool) -> None:
 
     from dbt_lakehouse.commands.page.lake import Lake
     from dbt_lakehouse.commands.page.server import served
-    from dbt_lakehouse.config.profile import find
+    from dbt_lakehouse.session.profile import find
 
     stopping = set_by_signals(threading.Event())
     with served(Lake(find(options), options), port) as address:

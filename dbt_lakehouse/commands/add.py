@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.dbt_commands import DbtError, failed_nodes, run_dbt
 from dbt_lakehouse.commands.generate.choices import GivenKeys
 from dbt_lakehouse.commands.generate.command import Options, generate, refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
-from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.files import land_captures
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.peeking import no_such_topic
 from dbt_lakehouse.landing.stalled import stalled_by
+from dbt_lakehouse.session.dbt_commands import DbtError, failed_nodes, run_dbt
+from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, printable
 

@@ -16,7 +16,7 @@ from dbt_lakehouse.commands.generate.command import (
 )
 from dbt_lakehouse.commands.generate.profile import NO_TIME, Position, TableId, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import PlannedFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Report, listed
+from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.scan import (
     SUGGESTION_BYTES,
     SUGGESTION_PAYLOADS,
@@ -25,17 +25,17 @@ from dbt_lakehouse.commands.generate.scan import (
     suggestion_of,
 )
 from dbt_lakehouse.commands.generate.writer import Writer
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.landing.files import positioned
 from dbt_lakehouse.landing.kafka.peeking import newest
 from dbt_lakehouse.landing.progress import Reading, size_of
-from dbt_lakehouse.schema_registry import know_schemas_of
+from dbt_lakehouse.session.opening import start_session
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.jvm import packages
-from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working
-from dbt_lakehouse.texts import did_you_mean
+from dbt_lakehouse.texts import did_you_mean, listed
 from python_udfs.core.events import Headers
 
 _NEWEST: Final = 500

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, WriteError
 from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.catalog import (
@@ -43,6 +42,7 @@ from dbt_lakehouse.lake.wholeness import (
     known_later,
     metadata_files,
 )
+from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 

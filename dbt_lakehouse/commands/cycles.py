@@ -18,12 +18,6 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.dbt_commands import (
-    DbtError,
-    ProjectError,
-    failed_nodes,
-    run_dbt,
-)
 from dbt_lakehouse.commands.kept_cycles import KeptCycles
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.models_with_news import models_with_news
@@ -31,9 +25,7 @@ from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
 from dbt_lakehouse.commands.stream_news import News, snapshot_of
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
 from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
-from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lags import HourOfLags, hour_file
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.locks import hold_topic
@@ -41,10 +33,18 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
+from dbt_lakehouse.landing.lags import HourOfLags, hour_file
 from dbt_lakehouse.landing.stalled import TopicsStalledError, stalled_by
 from dbt_lakehouse.runs.source_filter import News as Pairs
 from dbt_lakehouse.runs.source_filter import all_pairs
 from dbt_lakehouse.runs.tables import look_at
+from dbt_lakehouse.session.dbt_commands import (
+    DbtError,
+    ProjectError,
+    failed_nodes,
+    run_dbt,
+)
+from dbt_lakehouse.session.project import Project, target_folder
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
@@ -53,8 +53,8 @@ FAILURES: Final = 10
 _LONGEST_PAUSE: Final = 300.0
 # A cycle without news, for what time alone changes.
 _WITHOUT_NEWS_SECONDS: Final = 900.0
-# dbt's event, by which the hook that lands says what it has landed (landing/configured.py): of
-# captures, if there are any, and then of Kafka.
+# dbt's event, by which the hook that lands says what it has landed: of captures, if there are any,
+# and then of Kafka (landing/kafka/configured.py).
 _SAID: Final = "JinjaLogInfo"
 _OF_CAPTURES, _OF_KAFKA = "landed ", "kafka: "
 # What a landing has left, and what it has landed.

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
+from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.landing.captures import Capture, CaptureError, Readable, parse, read_lines
 from dbt_lakehouse.landing.progress import Reading
-from dbt_lakehouse.schema_registry import know_schemas_of
 from python_udfs.registry import AVRO_FORMATS, HEADED, decode_batch
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()

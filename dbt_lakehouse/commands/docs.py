@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from dbt_lakehouse.commands.dbt_commands import run_dbt
-from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import require_file
+from dbt_lakehouse.session.dbt_commands import run_dbt
+from dbt_lakehouse.session.project import Project, target_folder
 from dbt_lakehouse.telling import tell, working
 
 _UNIT_TEST: Final = "unit_test."

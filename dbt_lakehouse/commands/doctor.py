@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from dbt_lakehouse.config.paths import CACHE
-from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.extras import missing
@@ -41,6 +40,7 @@ from dbt_lakehouse.lake.catalog import (
 )
 from dbt_lakehouse.lake.locks import held_beside
 from dbt_lakehouse.redaction import without_secrets
+from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
 from dbt_lakehouse.spark.java import OLDEST, find_java, major_of
 from dbt_lakehouse.texts import counted
@@ -381,8 +381,8 @@ def _clock(reader: "Reader") -> Check:
 
 
 def _kafka(project: Project) -> Check:
-    from dbt_lakehouse.landing.kafka.admin import probe
-    from dbt_lakehouse.landing.kafka.settings import kafka_settings
+    from dbt_lakehouse.config.kafka import kafka_settings
+    from dbt_lakehouse.config.kafka_probe import probe
 
     try:
         # Of topics that can't be meant it tells, too.
@@ -398,7 +398,7 @@ def _kafka(project: Project) -> Check:
 
 def _schema_registry(project: Project) -> list[Check]:
     """Only where a topic's format names schemas."""
-    from dbt_lakehouse.schema_registry import configured
+    from dbt_lakehouse.lake.schema_registry import configured
     from python_udfs.registry import AVRO_FORMATS
 
     if all(

@@ -10,10 +10,10 @@ import msgspec
 
 from dbt_lakehouse.commands.explain.report import events_lines
 from dbt_lakehouse.commands.keys import UnusableKeyError, refuse_no_json
-from dbt_lakehouse.commands.landed import Landed, landed, spans
-from dbt_lakehouse.commands.messages import JSON, TIMES, event_row
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
-from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
+from dbt_lakehouse.commands.stored.landed import Landed, landed, spans
+from dbt_lakehouse.commands.stored.messages import JSON, TIMES, event_row
+from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import time_text
 from python_udfs.core.events import Event

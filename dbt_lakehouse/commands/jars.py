@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from dbt_lakehouse.config.paths import cache_folder
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
+from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.spark.class_archive import ARCHIVE, TARGET
 from dbt_lakehouse.spark.jvm import gateway
 from dbt_lakehouse.telling import working

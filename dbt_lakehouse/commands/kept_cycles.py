@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.runs import CYCLES, RUNS_SHOWN, Run, keep, nodes_of
+from dbt_lakehouse.session.project import Project, target_folder
 
 # dbt's command that it is, and whose.
 _COMMAND: Final = "{}, by stream --build"

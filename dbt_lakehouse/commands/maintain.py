@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
-from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.maintenance.policy import Maintained, candidates, retention_days
 from dbt_lakehouse.maintenance.run import maintain as maintain_tables
+from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.project import Project, lock_patience
 
 
 def maintain(project: Project, names: Sequence[str], *, dry_run: bool) -> Iterator[Maintained]:

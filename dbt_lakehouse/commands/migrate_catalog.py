@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from dbt_lakehouse.config.project import Project, load, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties, require_file
@@ -25,9 +24,10 @@ from dbt_lakehouse.lake.moved_catalog import close, closed, reopen
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.wholeness import BEGUN, LAKE
 from dbt_lakehouse.redaction import without_secrets
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.session.opening import start_session
+from dbt_lakehouse.session.project import Project, load, lock_patience
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.jvm import hadoop_settings, java_class
-from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 

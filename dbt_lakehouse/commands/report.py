@@ -4,16 +4,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from dbt_lakehouse.config.profile import Place
-from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
-from dbt_lakehouse.lags import hour_file, last_hour
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.landing.lags import hour_file, last_hour
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.facts import Facts, of_runs
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import RUNS_KEPT, RUNS_SHOWN, Run, keep, kept
+from dbt_lakehouse.session.profile import Place
+from dbt_lakehouse.session.project import Project, target_folder
 
 _PAGE: Final = "report.html"
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.models_with_news import topics_of
-from dbt_lakehouse.lags import Buckets, HourOfLags, grown
+from dbt_lakehouse.landing.lags import Buckets, HourOfLags, grown
 from dbt_lakehouse.report.runs import moment
 
 # What makes gold of change logs.

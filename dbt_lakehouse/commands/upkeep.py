@@ -11,7 +11,6 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.liveness import Liveness
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import LakehouseError, SessionError
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.maintenance.policy import (
@@ -23,9 +22,10 @@ from dbt_lakehouse.maintenance.policy import (
 )
 from dbt_lakehouse.maintenance.run import keep, maintain_table
 from dbt_lakehouse.runs.tables import look_at
+from dbt_lakehouse.session.opening import has_ended
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
-from dbt_lakehouse.spark.session import has_ended
 from dbt_lakehouse.telling import tell
 
 # A table with so many times its policy's ``min_files`` does not wait for a pause.

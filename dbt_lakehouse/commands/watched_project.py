@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from dbt.contracts.graph.nodes import CompiledNode, ModelNode
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.upkeep import now
-from dbt_lakehouse.config.project import Project, load
+from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.project import Project, load
 from dbt_lakehouse.telling import tell
 
 # What dbt reads beside its folders, and these where the project does not say otherwise.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.texts import did_you_mean
-from python_udfs.images import decode_hbase
+from python_udfs.typed.images import decode_hbase
 from python_udfs.typed.masks import MASKS, NULL, has_text, masked_type
 from python_udfs.typed.values import SCALARS, element_type, reader
 

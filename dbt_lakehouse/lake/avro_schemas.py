@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.schema_registry import configured, find_schemas
+from dbt_lakehouse.lake.schema_registry import configured, find_schemas
 from python_udfs.debezium.avro import Registered
 
 TABLE: Final = "lake.bronze.avro_schemas"

@@ -36,8 +36,7 @@ from dbt_lakehouse.lake.wholeness import (
     refuse_filled,
 )
 from dbt_lakehouse.spark.java import settings_of
-from dbt_lakehouse.spark.java_errors import cause_of
-from dbt_lakehouse.spark.jvm import hadoop_settings, java_class
+from dbt_lakehouse.spark.jvm import cause_of, hadoop_settings, java_class
 from dbt_lakehouse.texts import sql_text
 
 _BRONZE: Final = f"{CATALOG}.bronze"

@@ -10,8 +10,7 @@ from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.spark.java_errors import cause_of
-from dbt_lakehouse.spark.jvm import activate, java_class, java_session
+from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
 _SNAPSHOTS_KEPT: Final = 100

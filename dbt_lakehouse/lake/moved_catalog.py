@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CLOSED
 from dbt_lakehouse.lake.iceberg import lake_catalog
-from dbt_lakehouse.spark.java_errors import cause_of
-from dbt_lakehouse.spark.jvm import java_class
+from dbt_lakehouse.spark.jvm import cause_of, java_class
 
 
 def refuse_closed(spark: SparkSession) -> None:

@@ -28,7 +28,7 @@ from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.landing.progress import Counted, Reading, size_of
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.spark.sessions import Argument
+from dbt_lakehouse.session.pool import Argument
 
 
 class _Form(NamedTuple):

@@ -29,8 +29,7 @@ from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.runs.marks import REWRITTEN
-from dbt_lakehouse.spark.java_errors import cause_of
-from dbt_lakehouse.spark.jvm import java_array, java_class
+from dbt_lakehouse.spark.jvm import cause_of, java_array, java_class
 
 # Of may_have_rows, by Iceberg's names.
 _OPERATORS: Final = {

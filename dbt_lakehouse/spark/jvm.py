@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -119,3 +120,11 @@ def accumulator_server(context: SparkContext) -> Any:
     """The ``socketserver`` that hears from the JVM what tasks have added up."""
     server: Any = context._accumulatorServer
     return server
+
+
+def cause_of(error: Py4JJavaError, class_name: str) -> Any:
+    """What of a Java error and its causes is of that class (its simple name), None if none is."""
+    cause = error.java_exception
+    while cause is not None and cause.getClass().getSimpleName() != class_name:
+        cause = cause.getCause()
+    return cause

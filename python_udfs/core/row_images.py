@@ -6,9 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import not_
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, structs
+
+# In a partial image, the field that says what has changed, and its own fields
+# (``debezium.mongodb``).
+PARTIAL: Final = "$partial"
+UPDATED: Final = "updated"
+TRUNCATED: Final = "truncated"
 
 EncodeLines = Callable[[Any], bytes]
 """Writes values as an image's text has them, a line for each."""

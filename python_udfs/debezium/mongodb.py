@@ -43,6 +43,7 @@ import msgspec
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
+from python_udfs.core.row_images import PARTIAL, TRUNCATED, UPDATED
 from python_udfs.debezium.extended_json import (
     Loaded,
     Types,
@@ -50,7 +51,6 @@ from python_udfs.debezium.extended_json import (
     load_documents,
     load_value,
 )
-from python_udfs.images import PARTIAL, TRUNCATED, UPDATED
 from python_udfs.text.json_as_sent import encode, kind_of, shown
 from python_udfs.text.numbers import plain_number, plain_numbers
 

@@ -10,16 +10,10 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from python_udfs.core.events import EventColumns, texts_of
-from python_udfs.core.row_images import RowImages
+from python_udfs.core.row_images import PARTIAL, RowImages
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import (
-    PARTIAL,
-    FieldColumn,
-    decoded_column,
-    field_columns,
-    have_other_key,
-)
 from python_udfs.typed.declared import Layout, Log
+from python_udfs.typed.images import FieldColumn, decoded_column, field_columns, have_other_key
 from python_udfs.typed.names import named_fields
 from python_udfs.typed.row import NEW_KEY, NOTING, OLD_KEY
 

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from python_udfs.core.events import UPDATE
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import (
+from python_udfs.typed.batches import Batch, Changes, Image, TextBatch
+from python_udfs.typed.declared import Layout, Log
+from python_udfs.typed.images import (
     FieldColumn,
     Texts,
     field_columns,
     have_other_key,
     row_texts_of_many,
 )
-from python_udfs.typed.batches import Batch, Changes, Image, TextBatch
-from python_udfs.typed.declared import Layout, Log
 from python_udfs.typed.names import Names, named_fields
 from python_udfs.typed.row import Change, Notes, notes_of, said
 from python_udfs.typed.shipped import shipped_array

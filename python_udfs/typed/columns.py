@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.images import Collections, json_elements_of_many, json_entries_of_many
+from python_udfs.typed.images import Collections, json_elements_of_many, json_entries_of_many
 from python_udfs.typed.values import (
     ARRAY,
     DOUBLE_DIGITS,

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from python_udfs.images import Field, Path
 from python_udfs.typed.columns import arrow_type
+from python_udfs.typed.images import Field, Path
 
 CHANGED: Final = "_changed_columns"
 UNCHANGED: Final = "_unchanged_columns"

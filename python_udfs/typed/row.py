@@ -17,13 +17,6 @@ import msgspec
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import (
-    Texts,
-    decode_hbase,
-    have_other_key,
-    row_texts_of_many,
-    texts_inside,
-)
 from python_udfs.typed.declared import (
     CHANGED,
     FORMER,
@@ -36,6 +29,13 @@ from python_udfs.typed.declared import (
     Log,
     LogColumn,
     layout,
+)
+from python_udfs.typed.images import (
+    Texts,
+    decode_hbase,
+    have_other_key,
+    row_texts_of_many,
+    texts_inside,
 )
 from python_udfs.typed.masked import clear, masked_row
 from python_udfs.typed.source_places import source_place

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from python_udfs.core.events import SNAPSHOT, UPDATE, EventColumns
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.batches import (
     Batch,
     Changes,
@@ -38,6 +37,7 @@ from python_udfs.typed.declared import (
     layout,
     row_type,
 )
+from python_udfs.typed.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.masked import clear, masked_rows
 from python_udfs.typed.masks import MASKED
 from python_udfs.typed.names import Names

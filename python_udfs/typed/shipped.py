@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from python_udfs.images import FieldColumn, one_kind
 from python_udfs.typed.columns import arrow_type
 from python_udfs.typed.declared import LogColumn
+from python_udfs.typed.images import FieldColumn, one_kind
 from python_udfs.typed.values import ARRAY, INTEGER_BITS, MAP, element_type
 
 _KINDS: Final[dict[str, type]] = {

@@ -30,7 +30,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Final
 
-from python_udfs.images import json_elements, json_entries
+from python_udfs.typed.images import json_elements, json_entries
 
 Value = object
 """A value of a type: str, bool, int, float, ``Decimal`` of the type's scale, bytes, list or dict of

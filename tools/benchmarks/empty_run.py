@@ -20,7 +20,7 @@ _BAR: Final = 2.0
 # Names of the profile's two ways to set up Spark, and LAKEHOUSE_SMALL.
 _SETTINGS: Final = {"small lakes": "true", "large lakes": "false"}
 _SESSION: Final = (
-    "from dbt_lakehouse.config.project import ProjectOptions, load;"
+    "from dbt_lakehouse.session.project import ProjectOptions, load;"
     f"load(ProjectOptions({str(ROOT)!r}, {str(ROOT)!r})).open_session().stop()"
 )
 # Of Linux' prctl: who becomes the parent of processes whose own has ended, as dbt's JVM is.

@@ -22,12 +22,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.batch import land_kafka
 from dbt_lakehouse.landing.kafka.positions import GAPS, TABLE
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
+from dbt_lakehouse.session.project import ProjectOptions, load
 from local_kafka.broker import Broker
 from tools.benchmarks.measuring import wall_seconds
 

@@ -14,8 +14,8 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.session.project import ProjectOptions, load
 from tools.benchmarks.measuring import wall_seconds
 
 TECHNICAL_COLUMNS: Final = {

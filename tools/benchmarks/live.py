@@ -26,7 +26,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.session.project import ProjectOptions, load
 from local_kafka.broker import Broker
 from local_kafka.captures import QUIET, create_topics
 from tools.benchmarks.increments import table_name, write_orders_project

@@ -21,14 +21,14 @@ from typing import Any, Final, NamedTuple
 from matplotlib.figure import Figure as Plot
 from pyspark import SparkContext
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.sql.command import answered
-from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.maintenance import run
 from dbt_lakehouse.maintenance.policy import candidates
 from dbt_lakehouse.runs import tables
+from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from tools.benchmarks.increments import OrderLake, rounded, write_orders_project
 from tools.benchmarks.measuring import Figure, Options
 

@@ -17,8 +17,8 @@ from PIL import Image
 from dbt_lakehouse.commands.docs import write_docs
 from dbt_lakehouse.commands.report import report
 from dbt_lakehouse.config.paths import ROOT, cache_folder
-from dbt_lakehouse.config.profile import find
-from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.session.profile import find
+from dbt_lakehouse.session.project import ProjectOptions, load
 from tools.documents.browser import Browser, find_browser
 
 

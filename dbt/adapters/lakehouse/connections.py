@@ -32,16 +32,16 @@ from dbt_lakehouse.extras import missing
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.late_inserts import LateInserts
 from dbt_lakehouse.runs.moments import moment_of
-from dbt_lakehouse.spark.java_errors import log_text, statement_error_text
+from dbt_lakehouse.session.pool import LakeSession, Sessions
+from dbt_lakehouse.session.troubles import log_text, statement_error_text
 from dbt_lakehouse.spark.jvm import packages, query_execution
 from dbt_lakehouse.spark.rows import collected
-from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 from dbt_lakehouse.telling import telling
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project
     from dbt_lakehouse.lake.locks import LakeLock
     from dbt_lakehouse.report.runs import Node, Rows, Run
+    from dbt_lakehouse.session.project import Project
 
 # The commands that begin by landing what is new.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
@@ -228,7 +228,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def project(self) -> "Project":
         """The lake as profile and vars have it."""
         # Imported here: commands without SQL should not pay for it.
-        from dbt_lakehouse.config.project import Project
+        from dbt_lakehouse.session.project import Project
 
         credentials = cast(LakehouseCredentials, self.profile.credentials)
         return Project(
@@ -240,7 +240,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
     def lands_elsewhere(self) -> str | None:
         """See ``config.project.lands_elsewhere``."""
-        from dbt_lakehouse.config.project import ProjectOptions, lands_elsewhere
+        from dbt_lakehouse.session.project import ProjectOptions, lands_elsewhere
 
         config = cast(RuntimeConfig, self.profile)
         return lands_elsewhere(
@@ -279,11 +279,11 @@ class LakehouseConnectionManager(SparkConnectionManager):
             return self._sessions
 
     def _open_lake(self) -> Sessions:
-        from dbt_lakehouse.config.project import lock_patience
         from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
         from dbt_lakehouse.lake.locks import run_lock
         from dbt_lakehouse.landing.files import configured_captures
-        from dbt_lakehouse.spark.session import opened_sessions
+        from dbt_lakehouse.session.opening import opened_sessions
+        from dbt_lakehouse.session.project import lock_patience
 
         # Earlier, dbt would print a traceback of this command.
         _refuse_clone(self.command)
@@ -319,7 +319,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
     def end_command(self) -> None:
         """Insert what models have kept for the end, and let others build."""
-        from dbt_lakehouse.spark.session import has_ended
+        from dbt_lakehouse.session.opening import has_ended
 
         sessions, self._sessions = self._sessions, None
         lock, self._run_lock = self._run_lock, None

@@ -32,7 +32,7 @@ class Landing:
         if connections.command not in COMMANDS_THAT_LAND:
             return []
         self._lake.runs.begin_landing()
-        from dbt_lakehouse.landing.configured import land_configured
+        from dbt_lakehouse.landing.kafka.configured import land_configured
 
         elsewhere = connections.lands_elsewhere()
         if elsewhere is not None:

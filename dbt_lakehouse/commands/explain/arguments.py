@@ -16,7 +16,7 @@ from dbt_lakehouse.commands.explain.source import (
 from dbt_lakehouse.extras import require
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import ProjectOptions
+    from dbt_lakehouse.session.project import ProjectOptions
 
 
 @dataclass
@@ -88,8 +88,8 @@ class Arguments:
     def _of_topic(self, options: "ProjectOptions") -> Message:
         assert self.topic is not None and self.offset is not None
         if self.from_kafka:
-            from dbt_lakehouse.config.project import load
             from dbt_lakehouse.landing.kafka.peeking import message_at
+            from dbt_lakehouse.session.project import load
 
             project = load(options)
             source = project.require_kafka()
@@ -99,8 +99,8 @@ class Arguments:
             return Message(peeked.key, peeked.value, told, peeked.headers)
         require("sql")
         from dbt_lakehouse.commands.explain.landed import from_bronze
-        from dbt_lakehouse.config.profile import find
         from dbt_lakehouse.lake.reader import Reader
+        from dbt_lakehouse.session.profile import find
 
         place = find(options)
         reader = Reader(place.settings, place.gold)

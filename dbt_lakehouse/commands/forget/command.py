@@ -21,13 +21,13 @@ from dbt_lakehouse.commands.forget.finding import drop_views, find
 from dbt_lakehouse.commands.forget.leaving import EVENTS
 from dbt_lakehouse.commands.forget.purging import purge
 from dbt_lakehouse.commands.keys import given_key
-from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.config.topics import TopicRule, topic_rules
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.locks import landing_lock, run_lock
 from dbt_lakehouse.maintenance.marks_kept import has_read_all, readers_in, rewriting
 from dbt_lakehouse.runs.moving import before_of
 from dbt_lakehouse.runs.source_filter import Wanted
+from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted

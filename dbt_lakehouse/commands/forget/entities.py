@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.hashed_keys import clear_types
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.runs.source_filter import Wanted
+from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.texts import did_you_mean
 
 if TYPE_CHECKING:

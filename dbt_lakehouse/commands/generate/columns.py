@@ -6,7 +6,8 @@ from typing import Final
 from dbt_lakehouse.commands.generate import naming, types
 from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfile
-from dbt_lakehouse.commands.generate.report import Outcome, listed
+from dbt_lakehouse.commands.generate.report import Outcome
+from dbt_lakehouse.texts import listed
 from python_udfs.binlog.labels import Labels
 
 HBASE_KEY: Final = "ROW"

@@ -11,10 +11,10 @@ from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.writer import Writer
-from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
-from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
 from dbt_lakehouse.lake.policies import compacted_topics
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working

@@ -29,9 +29,9 @@ from python_udfs.core.events import (
     Event,
     Headers,
 )
+from python_udfs.core.row_images import PARTIAL
 from python_udfs.debezium.avro import schema_message
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import PARTIAL, is_of_document
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
     AVRO_FORMATS,
@@ -40,6 +40,7 @@ from python_udfs.registry import (
     decode_payload,
 )
 from python_udfs.text import json_text
+from python_udfs.typed.images import is_of_document
 
 # What says which tables there are.
 OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})

@@ -6,10 +6,10 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from dbt_lakehouse.commands.dbt_commands import may_write
 from dbt_lakehouse.commands.generate import documents, edit, sources
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
+from dbt_lakehouse.session.dbt_commands import may_write
 
 PROJECT_FILE: Final = "dbt_project.yml"
 

@@ -1,14 +1,10 @@
 """What a call of `lakehouse generate` has done, and what keeps it from it."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import counted, printable
-
-_MAX_LISTED: Final = 12
 
 
 class GenerateError(LakehouseError):
@@ -74,11 +70,3 @@ class Report:
         elif with_next and any(each.files for each in self.tables):
             lines.append("next: dbt build")
         return "\n".join(map(printable, lines))
-
-
-def listed(start: str, names: Sequence[str]) -> str:
-    """The names behind the start of a sentence, the first of them if they are many."""
-    if not names:
-        return f"{start} nothing"
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"{start} {', '.join(names[:_MAX_LISTED])}{more}"

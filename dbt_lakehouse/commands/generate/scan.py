@@ -25,10 +25,10 @@ from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.marks import HistoryLost, Reading, marks_of, reading
 from dbt_lakehouse.runs.tables import look_at
-from dbt_lakehouse.schema_registry import know_schemas_of
 from dbt_lakehouse.spark.functions import BatchFunction
 from dbt_lakehouse.texts import counted
 from python_udfs.debezium.avro import Registered, know

@@ -27,9 +27,10 @@ from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.rekeying import Rekeying
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
+from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE
+from dbt_lakehouse.texts import listed
 
 
 class Writer:

@@ -19,15 +19,15 @@ import msgspec
 
 from dbt_lakehouse.commands.report import told
 from dbt_lakehouse.commands.sql.command import answered, within
-from dbt_lakehouse.config.profile import Place
-from dbt_lakehouse.config.project import ProjectOptions, target_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError, ReadError
-from dbt_lakehouse.lags import hour_file, last_hour
 from dbt_lakehouse.lake.catalog import entries
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.landing.lags import hour_file, last_hour
 from dbt_lakehouse.report.facts import Facts, of_runs
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.runs import CYCLES, RUNS_SHOWN, kept
+from dbt_lakehouse.session.profile import Place
+from dbt_lakehouse.session.project import ProjectOptions, target_folder
 from dbt_lakehouse.texts import counted
 
 if TYPE_CHECKING:

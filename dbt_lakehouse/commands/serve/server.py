@@ -33,14 +33,14 @@ from dbt_lakehouse.commands.serve.rules import (
     SETTINGS,
 )
 from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of
+from dbt_lakehouse.session.opening import XML_ACCESS, has_ended, open_to_read
+from dbt_lakehouse.session.project import Project
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.java import compiled
-from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.jvm import java_array, java_class, java_session, scala_object
-from dbt_lakehouse.spark.session import XML_ACCESS, has_ended, open_to_read
 from dbt_lakehouse.telling import tell
 from python_udfs.registry import SQL_FUNCTIONS
 

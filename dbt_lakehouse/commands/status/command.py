@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.report import Report, report_of
-from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.lags import hour_file, last_hour
+from dbt_lakehouse.landing.lags import hour_file, last_hour
+from dbt_lakehouse.session.project import Project, target_folder
 
 
 def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError | None]:

@@ -20,8 +20,8 @@ from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.commands.status.tables import table_of
 from dbt_lakehouse.commands.status.topics import topics_of
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lags import Buckets
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.landing.lags import Buckets
 
 
 def gather(

@@ -14,7 +14,7 @@ from dbt_lakehouse.commands.status.lake import (
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.places import Placed, Places
-from dbt_lakehouse.lags import Buckets, spread_of
+from dbt_lakehouse.landing.lags import Buckets, spread_of
 from dbt_lakehouse.texts import counted
 
 _LAGS: Final = "bronze.topic_partitions"

@@ -8,10 +8,10 @@ last say so (``dbt_lakehouse.runs.full_snapshots``).
 
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.landed import landed
 from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, TargetTables
 from dbt_lakehouse.commands.status.live_keys import ORDER
+from dbt_lakehouse.commands.stored.landed import landed
 from dbt_lakehouse.runs.full_snapshots import is_first, is_last, mark_of, reconciles
 
 _PLACE: Final = ", ".join(f"{each}: _position.{each}" for each in PLACE)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.commands.landed import BRONZE
 from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
+from dbt_lakehouse.commands.stored.landed import BRONZE
 from dbt_lakehouse.commands.why.events import (
     Event,
     Key,

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dbt_lakehouse.commands.landed import Landed, landed
-from dbt_lakehouse.commands.messages import event_json
 from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.stored.landed import Landed, landed
+from dbt_lakehouse.commands.stored.messages import event_json
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position

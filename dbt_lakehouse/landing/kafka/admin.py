@@ -4,9 +4,6 @@ Asked before anything is read, because it answers within seconds and names what 
 source would retry for minutes and then say ``listNodes``.
 """
 
-import socket
-import ssl
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -14,14 +11,13 @@ from typing import Any, Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import PREFIX, KafkaSettings
+from dbt_lakehouse.config.kafka_probe import probe
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
-from dbt_lakehouse.landing.kafka.settings import PREFIX, KafkaSettings
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.jvm import packages
 
-_CONNECT_SECONDS: Final = 3.0
-_ANSWER_SECONDS: Final = 4.0
 _KAFKA: Final = "org.apache.kafka"
 # A broker that doesn't know topic ids reports this one for each.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -58,75 +54,6 @@ class TopicLogs(NamedTuple):
     partitions: list[PartitionLog]
     stalled: dict[str, LakehouseError]
     policies: dict[str, str | None]
-
-
-def probe(settings: KafkaSettings) -> None:
-    """Raise ``KafkaError`` unless one of the bootstrap servers speaks Kafka's protocol.
-
-    Needs no JVM, so it can be asked before Spark starts; the AdminClient would take its whole
-    timeout to find out.
-    """
-    secure = settings.security_protocol in ("SSL", "SASL_SSL")
-    reasons = []
-    for server in (each.strip() for each in settings.servers.split(",")):
-        try:
-            with socket.create_connection(_address(server), timeout=_CONNECT_SECONDS) as connection:
-                connection.settimeout(_ANSWER_SECONDS)
-                if secure:
-                    _shake_hands(connection)
-                else:
-                    _ask_versions(connection)
-        except OSError as error:
-            reasons.append(f"{server} ({error.strerror or error})")
-        else:
-            return
-    raise KafkaError(
-        f"no Kafka broker can be reached: {', '.join(reasons)}. Is it running, and are"
-        f" {PREFIX}bootstrap.servers and {PREFIX}security.protocol"
-        f" ({settings.security_protocol}) in the profile right?"
-    )
-
-
-def _ask_versions(connection: socket.socket) -> None:
-    """Send ApiVersions, the request that a broker answers before all others, without a login too.
-
-    Raises ``OSError`` if no answer comes. Source: Kafka's protocol guide, ApiVersions, version 0.
-    """
-    api_versions, version, correlation = 18, 0, 1
-    request = struct.pack(">hhih", api_versions, version, correlation, -1)
-    connection.sendall(struct.pack(">i", len(request)) + request)
-    # A socket with a timeout may give less than it was asked for; its file doesn't.
-    with connection.makefile("rb") as answers:
-        answer = answers.read(8)
-    if len(answer) < 8 or struct.unpack(">ii", answer)[1] != correlation:
-        raise ConnectionError("it accepts connections, but does not answer as Kafka does")
-
-
-def _shake_hands(connection: socket.socket) -> None:
-    """Begin TLS. Raises ``OSError`` if the other side doesn't; whom to trust, and a certificate of
-    our own, are for Kafka's client.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        context.wrap_socket(connection).close()
-    except ssl.SSLEOFError:
-        raise ConnectionError("it accepts connections, but does not speak TLS") from None
-    except ssl.SSLError as error:
-        # An alert is an answer.
-        if "ALERT" not in (error.reason or ""):
-            raise
-
-
-def _address(server: str) -> tuple[str, int]:
-    # As Kafka reads it: an optional protocol, and brackets around an IPv6 address.
-    host, colon, port = server.rpartition("://")[2].rpartition(":")
-    if not colon or not host or not port.isdecimal():
-        raise ConfigurationError(
-            f"{PREFIX}bootstrap.servers in the profile has {server!r}: write host:port"
-        )
-    return host.strip("[]"), int(port)
 
 
 def read_logs(

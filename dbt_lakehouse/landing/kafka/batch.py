@@ -21,6 +21,7 @@ from pyspark.errors.exceptions.captured import (
 )
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
@@ -36,9 +37,8 @@ from dbt_lakehouse.landing.kafka.reading import (
     offsets_in,
     read_ranges,
 )
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted

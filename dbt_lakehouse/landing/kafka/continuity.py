@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import KafkaSettings, KafkaSource
 from dbt_lakehouse.config.topics import TopicMatcher
 from dbt_lakehouse.errors import DataLossError, LakehouseError
 from dbt_lakehouse.lake import bronze
@@ -25,7 +26,6 @@ from dbt_lakehouse.landing.kafka.positions import (
     rows_like,
 )
 from dbt_lakehouse.landing.kafka.reading import Range, offsets_in, paired, read_ranges
-from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.telling import tell
 

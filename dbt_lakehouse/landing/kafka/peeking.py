@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import Position
 from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.events import Headers

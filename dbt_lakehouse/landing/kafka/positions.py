@@ -22,10 +22,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from dbt_lakehouse.lags import Buckets, bucket_sql
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
+from dbt_lakehouse.landing.lags import Buckets, bucket_sql
 
 TABLE: Final = "lake.bronze.topic_partitions"
 GAPS: Final = "lake.bronze.kafka_gaps"

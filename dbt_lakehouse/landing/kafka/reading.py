@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dbt_lakehouse.config.kafka import KafkaSettings
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.positions import Position, Positions
-from dbt_lakehouse.landing.kafka.settings import KafkaSettings
 from dbt_lakehouse.texts import sql_text
 
 # A task, and so a file, for each so many messages; fewer would not be worth a task of their own.

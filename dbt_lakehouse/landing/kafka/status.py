@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.lake.locks import streamed_topics
 from dbt_lakehouse.landing.kafka.continuity import prepare
 from dbt_lakehouse.landing.kafka.positions import lags
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 _COLUMNS = (
     "topic",

@@ -21,6 +21,7 @@ from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import (
@@ -42,9 +43,8 @@ from dbt_lakehouse.landing.kafka.positions import (
     save_positions,
 )
 from dbt_lakehouse.landing.kafka.reading import bronze_rows, without_landed
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, did_you_mean

@@ -44,7 +44,6 @@ from small_project import Gold, add_gold, current_state, history, small_project
 from streams import UNAVAILABLE
 
 from dbt_lakehouse.build.deleted_rows import rows_of_all
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.forget.command import Options, forget
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
@@ -52,6 +51,7 @@ from dbt_lakehouse.commands.why.report import Reason
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.declarations import change_log
 from dbt_lakehouse.runs.graph import fold_of_model, node_named
+from dbt_lakehouse.session.dbt_commands import read_manifest
 
 # Ordered by source time, and truncated.
 CLEARED: Final = Source("debezium.shop.cleared", "shop", "cleared", True, True)

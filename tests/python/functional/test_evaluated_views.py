@@ -15,10 +15,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.runs import tables
 from dbt_lakehouse.runs.key_ranges import key_ranges
-from dbt_lakehouse.spark.java_errors import error_text, statement_error_text
+from dbt_lakehouse.session.opening import opened_sessions
+from dbt_lakehouse.session.pool import LakeSession
+from dbt_lakehouse.session.troubles import error_text, statement_error_text
 from dbt_lakehouse.spark.rows import collected
-from dbt_lakehouse.spark.session import opened_sessions
-from dbt_lakehouse.spark.sessions import LakeSession
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from dbt_lakehouse.commands import events
 from dbt_lakehouse.commands.decode import decode_stream
 from dbt_lakehouse.commands.events import Choice, find, write_json, write_text
 from dbt_lakehouse.commands.keys import UnusableKeyError
-from dbt_lakehouse.commands.landed import Landed, spans
+from dbt_lakehouse.commands.stored.landed import Landed, spans
 from dbt_lakehouse.errors import ConfigurationError
 from python_udfs.core.events import Event
 
@@ -225,7 +225,7 @@ def test_more_messages_than_memory_holds_are_read_in_parts(
 ) -> None:
     choice = Choice(compacted_tables.STOCK.topic)
     whole = rows_of(built, choice)
-    monkeypatch.setattr("dbt_lakehouse.commands.landed._SPAN", 7)
+    monkeypatch.setattr("dbt_lakehouse.commands.stored.landed._SPAN", 7)
     parts = spans(built.lake.lake.reader(), choice.condition)
     assert len(parts) > len(whole) // 14
     assert rows_of(built, choice) == whole

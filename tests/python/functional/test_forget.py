@@ -19,7 +19,6 @@ from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.forget import erasing, leaving
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.entities import read_models
@@ -30,10 +29,11 @@ from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Answer, Reason
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.runs.commits import carry_on, note
 from dbt_lakehouse.runs.marks import mark_of, noted
+from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.project import ProjectOptions, load
 from python_udfs.core.events import FORGOTTEN, Event
 from python_udfs.registry import AEROSPIKE_FORMATS, AVRO_FORMATS, decode_payload
 

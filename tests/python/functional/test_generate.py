@@ -22,7 +22,6 @@ from aerospike_encoder import Ext, Map, pack
 from lakes import Lake, copy_project
 
 from dbt_lakehouse.cli import lakehouse as command_line
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.generate import documents, edit, models, naming, scan, sources, types
 from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
 from dbt_lakehouse.commands.generate.command import Options, generate
@@ -40,6 +39,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import avro_schemas
+from dbt_lakehouse.session.dbt_commands import read_manifest
 from python_udfs.debezium.avro import Registered
 
 AS_OF: Final = "2026-11-21 00:00:00"

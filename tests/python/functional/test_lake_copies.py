@@ -16,7 +16,6 @@ import pytest
 from lakes import Lake
 
 from dbt_lakehouse.commands.backup import backup, recover
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, WriteError
 from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.avro_files import read
@@ -32,6 +31,7 @@ from dbt_lakehouse.lake.catalog import (
 )
 from dbt_lakehouse.lake.locks import locks_beside
 from dbt_lakehouse.lake.wholeness import ANEW, BEGUN, newer_metadata, refuse_filled, refuse_half
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.texts import counted
 
 BRONZE: Final = "bronze.raw_payloads"

@@ -19,7 +19,6 @@ from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
 from dbt_lakehouse.commands.backup import backup
-from dbt_lakehouse.commands.dbt_commands import run_dbt
 from dbt_lakehouse.commands.maintain import maintain as lakehouse_maintain
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import iceberg
@@ -30,6 +29,7 @@ from dbt_lakehouse.maintenance.policy import Candidate, Maintained, Policy
 from dbt_lakehouse.runs.marks import marks_of
 from dbt_lakehouse.runs.model_run import AS_OF as AS_OF_NOTE
 from dbt_lakehouse.runs.model_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
+from dbt_lakehouse.session.dbt_commands import run_dbt
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")

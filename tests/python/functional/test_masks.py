@@ -11,12 +11,12 @@ from small_messages import row_change
 from small_project import Gold, Log, add_gold, add_log, small_project
 from streams import Message
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.forget.command import Options, forget
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Reason
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.session.dbt_commands import read_manifest
 
 SECRET: Final = "needle-of-clear-text@example.org"
 KEY: Final = "needle-of-the-mask-key"

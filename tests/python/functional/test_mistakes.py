@@ -21,12 +21,12 @@ from dbt_lakehouse.commands.standard_streams import (
     UNUSABLE,
 )
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.landing.kafka.stream import refuse_unlisted
-from dbt_lakehouse.spark import session
+from dbt_lakehouse.session import opening as session
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.java import find_java
 
 

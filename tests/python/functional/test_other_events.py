@@ -13,9 +13,9 @@ from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, remove_model, small_project
 from streams import START, Message
 
-from dbt_lakehouse.commands.dbt_commands import run_dbt
 from dbt_lakehouse.runs import commits, marks
 from dbt_lakehouse.runs.moving import MOVED
+from dbt_lakehouse.session.dbt_commands import run_dbt
 
 AS_OF: Final = "2026-10-03 00:00:00"
 TOPIC: Final = "debezium.shop"

@@ -27,10 +27,10 @@ from dbt_lakehouse.commands.page.lake import ROWS, Lake
 from dbt_lakehouse.commands.page.server import served
 from dbt_lakehouse.commands.why.report import Answer, Reason, Told
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.profile import Place
-from dbt_lakehouse.config.project import Project, ProjectOptions
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.report.runs import CYCLES, kept
+from dbt_lakehouse.session.profile import Place
+from dbt_lakehouse.session.project import Project, ProjectOptions
 
 HOSTILE = "</table><script>alert(1)</script>"
 

@@ -9,10 +9,10 @@ from dbt.cli.main import dbtRunner
 from lakes import copy_project
 
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.config import profile
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import absolute
+from dbt_lakehouse.session import profile
+from dbt_lakehouse.session.project import ProjectOptions, load
 
 OTHER_TARGET = """\
     ada:

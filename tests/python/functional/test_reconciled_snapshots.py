@@ -13,13 +13,13 @@ from lakes import Lake
 from small_project import Log, add_gold, add_log, current_state, history, small_project
 from streams import START, Message
 
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Ending, Reason
+from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.texts import time_text
 
 AS_OF: Final = "2026-11-23 00:00:00"

@@ -16,8 +16,8 @@ from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.generate import scan
 from dbt_lakehouse.commands.redrive import Redriven, redrive
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.session.project import Project
 
 AS_OF: Final = "2026-10-03 00:00:00"
 # Carries the same source table as the demo's topic of orders, and no entry matches it at first.

@@ -13,11 +13,11 @@ import yaml
 from small_project import small_project
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake.catalog import absolute
+from dbt_lakehouse.session.opening import _is_for_command_line, _with_ours
+from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.spark.functions_archive import functions_archive
 from dbt_lakehouse.spark.java import start_java
-from dbt_lakehouse.spark.session import _is_for_command_line, _with_ours
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text()
 MANIFESTS: Final = (ROOT / "deploy" / "kubernetes.yaml").read_text()

@@ -30,9 +30,9 @@ from dbt_lakehouse import cli, redaction
 from dbt_lakehouse.errors import ConfigurationError, ReadError
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.lake.rest import Server
+from dbt_lakehouse.lake.schema_registry import Registry, RegistryError
 from dbt_lakehouse.redaction import is_secret, know_secrets, without_secrets
-from dbt_lakehouse.schema_registry import Registry, RegistryError
-from dbt_lakehouse.spark.java_errors import without_values
+from dbt_lakehouse.session.troubles import without_values
 
 SECRET = "hunter2"
 # What fails on a value, a text ``s`` with the secret in it, and what Spark calls that.

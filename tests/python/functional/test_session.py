@@ -23,10 +23,10 @@ from pyspark.sql.functions import lit, udf
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
+from dbt_lakehouse.session.opening import _READERS, _for_readers, _with_ours, open_session
 from dbt_lakehouse.spark import jars
 from dbt_lakehouse.spark.daemon import without_archives
 from dbt_lakehouse.spark.jvm import java_class
-from dbt_lakehouse.spark.session import _READERS, _for_readers, _with_ours, open_session
 
 
 @pytest.mark.parametrize(

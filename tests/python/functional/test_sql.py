@@ -26,10 +26,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
-from dbt_lakehouse.commands.quarantine import quarantine
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
+from dbt_lakehouse.commands.stored.quarantine import quarantine
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import (
     ConfigurationError,

@@ -18,7 +18,6 @@ from row_lake import LAST, expected_state, key_column
 from streams import DAY
 
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import KeyedTable, keyed_table
@@ -27,6 +26,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fates import APPLIED, Fate, fates
 from dbt_lakehouse.reference.fold import Change, State, fold, fold_partial, log_order
+from dbt_lakehouse.session.dbt_commands import read_manifest
 
 if TYPE_CHECKING:
     from built_rows import Built

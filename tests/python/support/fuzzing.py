@@ -156,7 +156,7 @@ def check_event(event: Any, size: int) -> None:
 
 def check_image(image: bytes) -> None:
     """Raise ``AssertionError`` if the columns of an image depend on the images beside it."""
-    from python_udfs.images import _exact_texts, row_texts_of_many
+    from python_udfs.typed.images import _exact_texts, row_texts_of_many
 
     names = tuple(msgspec.json.decode(image, type=dict[str, msgspec.Raw]))[:50]
     other = b'{"id":1}'
@@ -171,7 +171,7 @@ def check_column_texts(text: bytes) -> None:
     """Raise ``AssertionError`` if the functions of column texts do other than alone with a text
     among others, or raise for it.
     """
-    from python_udfs import images
+    from python_udfs.typed import images
 
     shown = text.decode(errors="replace")
     for one, many in (

@@ -24,18 +24,18 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.status.facts import Outcome as Sum
 from dbt_lakehouse.commands.status.gathering import gather
+from dbt_lakehouse.config.kafka import KafkaSource
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.runs.formats import formats_of
 from dbt_lakehouse.runs.marks import Mark, marks_of
 from dbt_lakehouse.runs.tables import look_at
+from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 

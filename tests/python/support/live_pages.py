@@ -5,8 +5,8 @@ from pathlib import Path
 from lakes import Lake as BuiltLake
 
 from dbt_lakehouse.commands.page.lake import Lake
-from dbt_lakehouse.config.profile import Place
-from dbt_lakehouse.config.project import ProjectOptions
+from dbt_lakehouse.session.profile import Place
+from dbt_lakehouse.session.project import ProjectOptions
 
 
 def page_of(built: BuiltLake, root: Path) -> Lake:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from python_udfs.images import Texts, row_texts_of_many
+from python_udfs.typed.images import Texts, row_texts_of_many
 
 
 class RowTexts(NamedTuple):

@@ -46,8 +46,8 @@ from dbt_lakehouse.commands.maintain import maintain
 from dbt_lakehouse.commands.redrive import redrive
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
 from dbt_lakehouse.commands.status.gathering import gather
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.lake import avro_schemas
+from dbt_lakehouse.session.project import Project
 
 # The second target; its tables are in schemas that begin with its name.
 _OTHER: Final = "other"

@@ -16,15 +16,15 @@ from lakes import Lake, topic_entries
 from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text
 from dbt_lakehouse.commands.add_dry_run import foresee
-from dbt_lakehouse.commands.dbt_commands import DbtError
 from dbt_lakehouse.commands.generate.command import refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.init.command import Choice, init
-from dbt_lakehouse.commands.topics import landed_topics
+from dbt_lakehouse.commands.stored.topics import landed_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.kafka.peeking import no_such_topic
 from dbt_lakehouse.landing.stalled import TopicsStalledError
+from dbt_lakehouse.session.dbt_commands import DbtError
 from dbt_lakehouse.telling import telling
 
 

@@ -31,10 +31,7 @@ from streams import Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands import migrate_catalog
-from dbt_lakehouse.commands.dbt_commands import DbtError, run_dbt
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
-from dbt_lakehouse.config.profile import find
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError, LockedError, ReadError, SessionError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
@@ -46,7 +43,10 @@ from dbt_lakehouse.lake.rest import Server
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.lake.wholeness import BEGUN
 from dbt_lakehouse.landing.files import land_captures
-from dbt_lakehouse.spark.session import open_session, start_session
+from dbt_lakehouse.session.dbt_commands import DbtError, run_dbt
+from dbt_lakehouse.session.opening import open_session, start_session
+from dbt_lakehouse.session.profile import find
+from dbt_lakehouse.session.project import ProjectOptions, load
 from local_kafka.broker import Broker
 from local_kafka.postgres import USER, postgres
 

@@ -34,13 +34,13 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
+from dbt_lakehouse.config.kafka import KafkaSettings, KafkaSource
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LockedError
-from dbt_lakehouse.lags import seconds_of
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, landing_text
-from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
 from dbt_lakehouse.landing.kafka.status import read_status
 from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
+from dbt_lakehouse.landing.lags import seconds_of
 from local_kafka.broker import Broker
 
 UNTIL_CAUGHT_UP = StreamOptions(

@@ -28,10 +28,10 @@ from lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
+from dbt_lakehouse.config.kafka import KafkaSettings
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LakehouseError
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
-from dbt_lakehouse.landing.kafka.settings import KafkaSettings
 from local_kafka.broker import Broker
 
 # What is said by our own look at the brokers, before Kafka's client is asked, which takes minutes.

@@ -19,7 +19,6 @@ from avro_messages import Writer, avro_schema, avro_value
 from lakes import Lake, copy_project
 from test_debezium_avro import CONNECT, TIME, envelope, field
 
-from dbt_lakehouse import schema_registry
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.cli import main as command_line
 from dbt_lakehouse.commands import doctor
@@ -28,7 +27,8 @@ from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.explain.nodes import Limits
 from dbt_lakehouse.commands.redrive import Redriven, redrive
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.schema_registry import Registry, RegistryError, find_schemas
+from dbt_lakehouse.lake import schema_registry
+from dbt_lakehouse.lake.schema_registry import Registry, RegistryError, find_schemas
 from local_kafka.broker import free_port
 from python_udfs.core.budget import Budget
 from python_udfs.debezium import avro

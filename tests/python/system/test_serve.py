@@ -67,10 +67,10 @@ from dbt_lakehouse.commands.serve.functions import (
 from dbt_lakehouse.commands.serve.rules import PLANS, PLANS_ANALYZED, SETTINGS
 from dbt_lakehouse.commands.serve.server import _java_set, _made, serve
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
-from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, entries, read_only
 from dbt_lakehouse.lake.iceberg import catalog_of
+from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.jvm import java_class
 
 USER: Final = "ana"

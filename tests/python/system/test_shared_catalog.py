@@ -19,19 +19,19 @@ from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import DamageError, LockedError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
+from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.spark.jvm import java_class
 from local_kafka.postgres import USER, postgres
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
 HOLDER = """
 import time
-from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.spark.jvm import java_class

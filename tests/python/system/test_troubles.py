@@ -22,8 +22,8 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import DamageError, LakehouseError
 from dbt_lakehouse.lake.broken_metadata import look_for_damage
 from dbt_lakehouse.lake.iceberg import load_table
-from dbt_lakehouse.spark.java_errors import known_trouble, statement_error_text, trouble_text
-from dbt_lakehouse.spark.sessions import LakeSession
+from dbt_lakehouse.session.pool import LakeSession
+from dbt_lakehouse.session.troubles import known_trouble, statement_error_text, trouble_text
 
 DATA = "file:/srv/lake/warehouse/gold/orders/data/00000-1.parquet"
 METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"

@@ -26,7 +26,7 @@ from dbt_lakehouse.commands.explain.command import explain
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits, Node, Tree
 from dbt_lakehouse.commands.explain.report import Explanation
-from dbt_lakehouse.commands.quarantine import masked
+from dbt_lakehouse.commands.stored.quarantine import masked
 from dbt_lakehouse.config.paths import ROOT
 from python_udfs.registry import FORMATS, decode_payload
 

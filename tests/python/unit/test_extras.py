@@ -284,7 +284,7 @@ def test_a_command_needs_no_more_than_it_asks_for() -> None:
 
 def test_a_lake_without_an_extra_says_so_where_it_needs_it(environment: Environment) -> None:
     program = """
-from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, entries
 from dbt_lakehouse.lake.duckdb_connection import extension_files

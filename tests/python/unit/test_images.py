@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from row_images import RowTexts, row_texts
 
-from python_udfs.images import (
+from python_udfs.typed.images import (
     Collections,
     decode_hbase,
     json_elements,

@@ -10,8 +10,8 @@ import yaml
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.init.command import Choice, init
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError, WriteError
+from dbt_lakehouse.session.project import ProjectOptions, load
 
 FILES = [
     *(".gitignore", "README.md", "dbt_project.yml", "models/.gitkeep"),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_lakehouse.lags import (
+from dbt_lakehouse.lake.catalog import WAREHOUSE
+from dbt_lakehouse.landing.lags import (
     HourOfLags,
     Spread,
     bucket_of,
@@ -20,7 +21,6 @@ from dbt_lakehouse.lags import (
     seconds_of,
     spread_of,
 )
-from dbt_lakehouse.lake.catalog import WAREHOUSE
 
 NOW = datetime(2026, 11, 27, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -11,8 +11,8 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.declared import declarations, message_keys, redeclared
 from dbt_lakehouse.declared.message_keys import judge, question
-from python_udfs.images import have_other_key
 from python_udfs.registry import decode_payload
+from python_udfs.typed.images import have_other_key
 
 MINUTE: Final = 60_000_000
 

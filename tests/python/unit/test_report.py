@@ -16,10 +16,10 @@ from pyspark.sql import Row
 from report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
-from dbt_lakehouse.commands.quarantine import Example, Group
+from dbt_lakehouse.commands.stored.quarantine import Example, Group
 from dbt_lakehouse.errors import WriteError
-from dbt_lakehouse.lags import bucket_of
 from dbt_lakehouse.lake.tables import Snapshot, Table
+from dbt_lakehouse.landing.lags import bucket_of
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts, of_runs
 from dbt_lakehouse.report.over_time import past_runs, tell_of_history

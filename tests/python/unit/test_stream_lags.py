@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from dbt_lakehouse.commands.stream_lags import StreamLags
-from dbt_lakehouse.lags import HourOfLags, bucket_of, last_hour
+from dbt_lakehouse.landing.lags import HourOfLags, bucket_of, last_hour
 
 GOLD: Final = "model.shop.orders"
 

@@ -244,14 +244,6 @@ def _about_values(error: BaseException) -> str | None:
     return None
 
 
-def cause_of(error: Py4JJavaError, class_name: str) -> Any:
-    """What of a Java error and its causes is of that class (its simple name), None if none is."""
-    cause = error.java_exception
-    while cause is not None and cause.getClass().getSimpleName() != class_name:
-        cause = cause.getCause()
-    return cause
-
-
 def statement_error_text(error: Exception, statement: str = "") -> str:
     """What a user can act on of what Spark says to a statement."""
     if known := known_trouble(error, statement):

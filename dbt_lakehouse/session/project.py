@@ -12,8 +12,8 @@ from dbt_lakehouse.extras import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dbt_lakehouse.config.kafka import KafkaSource
     from dbt_lakehouse.lake.reader import Reader
-    from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 _Answer = TypeVar("_Answer")
 _NO_TOPICS: Final = (
@@ -112,7 +112,7 @@ class Project(NamedTuple):
 
     def open_session(self) -> "SparkSession":
         """The session of the project's profile, as ``dbt run`` opens it."""
-        from dbt_lakehouse.spark.session import open_session
+        from dbt_lakehouse.session.opening import open_session
 
         return open_session(self.parameters, self.root)
 
@@ -132,8 +132,8 @@ class Project(NamedTuple):
 
         Raises ``ConfigurationError``.
         """
+        from dbt_lakehouse.config.kafka import KafkaSource, kafka_settings
         from dbt_lakehouse.config.topics import TopicRule, topic_rules
-        from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
 
         entries = self.variables.get("topics")
         rules = topic_rules(entries)
@@ -160,7 +160,7 @@ class Project(NamedTuple):
         """As ``kafka``. Raises ``KafkaError`` too, if no broker can be reached: that is cheaper to
         find out before Spark starts.
         """
-        from dbt_lakehouse.landing.kafka.admin import probe
+        from dbt_lakehouse.config.kafka_probe import probe
 
         source = self.kafka(more)
         if source is not None:
@@ -169,7 +169,7 @@ class Project(NamedTuple):
 
     def require_kafka(self, more: Sequence[str] = ()) -> "KafkaSource":
         """As ``reachable_kafka``, for commands that are about it."""
-        from dbt_lakehouse.landing.kafka.settings import kafka_settings
+        from dbt_lakehouse.config.kafka import kafka_settings
 
         source = self.reachable_kafka(more)
         if source is None and kafka_settings(self.parameters) is not None:
@@ -197,7 +197,7 @@ def load(options: ProjectOptions) -> Project:
 
     folders = find_folders(options.project_dir, options.profiles_dir)
     # They take two seconds to import, and more than one command has done its work by then
-    # (dbt_lakehouse.config.profile).
+    # (dbt_lakehouse.session.profile).
     from click import ClickException
     from dbt.cli.flags import Flags
     from dbt.cli.types import Command as CliCommand

@@ -30,15 +30,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType, structs
 
-from python_udfs.core.row_images import EncodeLines
+from python_udfs.core.row_images import PARTIAL, TRUNCATED, UPDATED, EncodeLines
 from python_udfs.debezium.keys import key_value
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.text.numbers import plain_number
 
 _NOT_SAID: Final = (None, UNAVAILABLE)
-PARTIAL: Final = "$partial"
-UPDATED: Final = "updated"
-TRUNCATED: Final = "truncated"
 _PARTIAL_MARK: Final = b'"$partial":'
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -2,7 +2,7 @@
 
 dbt alone takes two seconds to import, and such a command has answered by then. What dbt does with a
 plain profile is done here: the same files, environment variables and templates. Whatever else there
-may be in one, and every error, is dbt's to read and to tell (``dbt_lakehouse.config.project``).
+may be in one, and every error, is dbt's to read and to tell (``dbt_lakehouse.session.project``).
 """
 
 import os
@@ -13,8 +13,8 @@ import jinja2
 import yaml
 
 from dbt_lakehouse.config.mistakes import PROFILES, PROJECT, find_folders, variable
-from dbt_lakehouse.config.project import ProjectOptions, layer_of, load
 from dbt_lakehouse.lake.catalog import absolute
+from dbt_lakehouse.session.project import ProjectOptions, layer_of, load
 
 # What templates have here; dbt has more.
 _TEMPLATES: Final = jinja2.Environment(undefined=jinja2.StrictUndefined)

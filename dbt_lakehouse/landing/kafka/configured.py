@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.files import configured_captures, land_again
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.texts import counted
 
 

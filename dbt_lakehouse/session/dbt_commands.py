@@ -11,8 +11,8 @@ from dbt.cli.main import dbtRunner
 from dbt_common.exceptions import DbtBaseException
 
 from dbt_lakehouse.config.mistakes import dbt_text
-from dbt_lakehouse.config.project import Project, log_folder, target_folder
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.session.project import Project, log_folder, target_folder
 from dbt_lakehouse.telling import working
 
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.generate.report import listed
 from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.texts import did_you_mean
+from dbt_lakehouse.texts import did_you_mean, listed
 
 _LANDED: Final = "select distinct topic from bronze.raw_payloads order by topic"
 

@@ -23,6 +23,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.kafka import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
@@ -40,14 +41,14 @@ from dbt_lakehouse.lake.catalog import (
     sqlite_file,
 )
 from dbt_lakehouse.lake.moved_catalog import refuse_closed
-from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.redaction import is_secret
+from dbt_lakehouse.session.pool import Sessions
+from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.functions_archive import functions_archive, is_local
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
 from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
-from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.jvm import (
     accumulator_server,
     forget_gateway,
@@ -56,7 +57,6 @@ from dbt_lakehouse.spark.jvm import (
     running_context,
 )
 from dbt_lakehouse.spark.jvm_latency import spare_waits
-from dbt_lakehouse.spark.sessions import Sessions
 from dbt_lakehouse.telling import working
 
 # What another Spark installation may have exported; each would lead this one astray.
