@@ -11,7 +11,8 @@ from dbt_lakehouse.redaction import without_secrets
 
 class LakehouseError(Exception):
     """``exit_code`` is the command line's: 1, the machine or a server failed; 2, the call or what
-    it was given can't be used. As text it has no secrets, whoever's message it repeats.
+    it was given can't be used. As text it has no secrets, even where it repeats the message of a
+    library.
     """
 
     exit_code: ClassVar[int] = 2

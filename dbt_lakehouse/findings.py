@@ -185,7 +185,7 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def own_test(node: Any) -> str | None:
-    """The name by which ``TESTS`` has dbt's node of a test; None if it is none of ours."""
+    """The name by which ``TESTS`` has dbt's node of a test; None for a test of others."""
     metadata = getattr(node, "test_metadata", None)
     name = node.name if metadata is None else metadata.name
     if name not in TESTS:

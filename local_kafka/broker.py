@@ -163,7 +163,7 @@ class Broker:
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 env=_environment(),
-                # Ctrl-C is for whoever started the broker, who then stops it.
+                # Ctrl-C is for the process that started the broker, which then stops it.
                 start_new_session=True,
             )
         try:
@@ -335,7 +335,7 @@ def _say(process: subprocess.Popen[bytes], word: str) -> None:
 
 
 def free_port(taken: int | None = None) -> int:
-    """A port that nobody listens on, and other than ``taken``. Raises ``BrokerError``."""
+    """A free port, and other than ``taken``. Raises ``BrokerError``."""
     for _ in range(1_000):
         port = random.choice(PORTS)
         if port != taken and _listening_problem(port) is None:

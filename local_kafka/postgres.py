@@ -32,7 +32,7 @@ def postgres(folder: Path, **more: str) -> Iterator[str]:
     data.mkdir(mode=0o700)
     prefix = []
     if os.geteuid() == 0:
-        # The programs refuse to be root. They become nobody, who may pass through any folder.
+        # The programs refuse to be root. They become ``nobody``, who may pass through any folder.
         os.chown(data, _NOBODY, _NOBODY)
         setpriv = shutil.which("setpriv")
         if setpriv is None:

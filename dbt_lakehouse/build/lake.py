@@ -32,7 +32,7 @@ class Statements(Protocol):
         ...
 
     def define(self, name: str, query: str) -> None:
-        """Make a temporary view of a query, which is evaluated by whoever reads it."""
+        """Make a temporary view of a query, which is evaluated at each reading."""
         ...
 
     def evaluate(self, name: str, query: str) -> int:

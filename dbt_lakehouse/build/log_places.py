@@ -65,7 +65,7 @@ class LogPlaces:
             newest = kept(run.table, TRUNCATED)
         has_news = run.has_news_of(events) or run.has_news_of(run.origin)
         if not (has_news and truncate_order.has_several_partitions(run)):
-            # Another partition may come, and nobody has looked for truncates so far.
+            # Another partition may come, and truncates were not looked for so far.
             return Placed()
         log = self.rows.log
         if not run.may_read(events, "truncates"):

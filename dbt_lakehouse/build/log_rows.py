@@ -177,7 +177,7 @@ class LogRows:
         in those, by their names.
         """
         function = self._decoding.lake.functions.typed_rows(self._name, self.log, keys, former)
-        # A record's digest is none of the columns.
+        # No column has a record's digest.
         is_of_record = self.log["namespace"] is not None
         record_key = "cast(null as string)" if is_of_record else "record_key"
         rows = render("typed_events", events=events, function=function, record_key=record_key)

@@ -147,7 +147,7 @@ class Building(ABC):
         return Built(message)
 
     def refuse_loss(self) -> None:
-        """Stop a rebuild that nobody has asked for if the table would lose something by it: if what
+        """Stop a rebuild that was not asked for if the table would lose something by it: if what
         that was made of is not there any more. Raises ``CompilationError``.
         """
         run = self.run

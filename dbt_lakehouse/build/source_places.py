@@ -55,7 +55,7 @@ class SourcePlaces:
         self._newest: dict[str, str] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
-        """Give places to the rows that nobody has looked at yet, and say what is wrong with those
+        """Give places to the rows that were not looked at yet, and say what is wrong with those
         that they have. ``anew``: whether the table was made anew.
         """
         table = self._table()

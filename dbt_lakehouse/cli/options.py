@@ -29,7 +29,7 @@ _PROJECT_OPTIONS: Final = ("project_dir", "profiles_dir", "profile", "target", "
 
 
 class OneOf(click.Choice[str]):
-    """One of some names, which the shell completes; asks what was meant if it is none of them."""
+    """One of some names, which the shell completes; for another name, the nearest is proposed."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         return (

@@ -44,7 +44,7 @@ th, dt, small, .switch-label.btn:not(.active), .app-menu .filename-normal {
 # What else is not well, in the texts of its templates. Where a later dbt has others, nothing is
 # replaced, and a test in a browser says what is missing.
 _MENDED: Final = (
-    # Asked for before there are braces of Angular's to fill in, and by a name that nobody has.
+    # Asked for before there are braces of Angular's to fill in, and by a name that no page has.
     ('<use xlink:href="{{', '<use ng-attr-href="{{'),
     ("${require('./assets/favicons/favicon.ico')}", "data:,"),
     ("maximum-scale=1,", ""),

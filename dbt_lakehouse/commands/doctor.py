@@ -353,7 +353,7 @@ def _locks(reader: "Reader", uri: str) -> Check:
         noted = reader.look_at(name).noted(leases.SUMMARY) if name in reader.tables else None
         held = {name: str(lease) for name, lease in leases.unexpired(noted).items()}
     told = "; ".join(f"{name}: {holder}" for name, holder in sorted(held.items()))
-    return _ok("locks", told or "nobody is at work")
+    return _ok("locks", told or "no process holds one")
 
 
 def now() -> datetime:

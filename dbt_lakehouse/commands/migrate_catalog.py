@@ -102,7 +102,7 @@ class _Catalog:
 
     @property
     def schemas(self) -> dict[str, Any]:
-        """Its schemas by name, bronze first: nobody may find the others without it."""
+        """Its schemas by name, bronze first: the others must not be found without it."""
         found = {str(each): each for each in self.java.listNamespaces()}
         return dict(sorted(found.items(), key=lambda each: (each[0] != "bronze", each[0])))
 

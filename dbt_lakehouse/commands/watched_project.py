@@ -78,7 +78,7 @@ class WatchedProject:
 
 
 def files_beside(project: Project) -> Collection[Path]:
-    """What dbt may read of a project before it is known what it does; packages are none of it."""
+    """What dbt may read of a project before it is known what it does, without packages."""
     found = _files_of_settings(project)
     for folder in project.folders:
         found.update((folder, *folder.rglob("*")))

@@ -25,7 +25,7 @@ def shown_type(kind: str) -> str:
 def columns_to_come(
     nodes: Iterable[Any], known: Iterable[tuple[str, str]]
 ) -> Iterator[Mapping[str, Any]]:
-    """The catalog's rows for sources that are none of the ``known`` tables, of schema and name:
+    """The catalog's rows for sources that are not among the ``known`` tables, by schema and name:
     those that the lake makes when it first needs them. Their columns are as declared.
     """
     there = {*known}

@@ -61,7 +61,7 @@ _SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 METADATA: Final = "metadata"
-"""Where a column is from that is none of the row: what else an event's payload said."""
+"""Where a column is from that the row doesn't have: what else an event's payload said."""
 
 
 def quoted(names: Iterable[str]) -> list[str]:

@@ -309,7 +309,7 @@ def rows_of(
     former: Mapping[str, str] | None = None,
 ) -> "Log":
     """What the rows of a change log are made by; ``keys`` and ``former`` as in ``LogRows``."""
-    # Imported here: of pyarrow, which is no concern of who only reads declarations.
+    # Imported here: it needs pyarrow, which reading declarations does without.
     from python_udfs.typed.declared import Log
 
     said: dict[str, Any] = {

@@ -100,7 +100,7 @@ def _container(content: bytes) -> Container:
     sync = file.take(_SYNC_BYTES)
     codec = header.get(_CODEC, b"null").decode()
     if codec not in _CODECS:
-        raise ValueError(f"codec {codec}, which is none of {', '.join(_CODECS)}")
+        raise ValueError(f"unknown codec {codec}: expected one of {', '.join(_CODECS)}")
     decode, _ = _coders(json.loads(header[_SCHEMA]), {})
     records = []
     while file.at < len(content):

@@ -36,7 +36,7 @@ def ids_in(texts: str) -> str:
 
 def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:
     """The schemas of these ids: those that the lake doesn't have come from the registry, and are
-    kept; None for one that nobody knows.
+    kept; None for an unknown one.
 
     Raises ``RegistryError`` and ``ConfigurationError``.
     """

@@ -12,7 +12,7 @@ from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 
-# What readers at work may still need of a table whose earlier states nobody asks for.
+# Readers at work may still need so many snapshots of a table that is not read as of a time.
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
 _KEPT_FOR: Final = timedelta(hours=1)

@@ -141,7 +141,7 @@ class _State:
         text = json.dumps({name: lease._asdict() for name, lease in leases.items()})
         earlier = list(self._base.snapshots())
         try:
-            # Reads the list of the current snapshot's files, if nobody has removed it meanwhile.
+            # Reads the list of the current snapshot's files, if it has not been removed meanwhile.
             snapshot = self._table.newFastAppend().set(SUMMARY, text).apply()
             builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
             builder.setBranchSnapshot(snapshot, "main")
@@ -228,7 +228,7 @@ class _Keeper:
         )
 
         def with_it(leases: _Leases) -> _Leases | None:
-            # It is there already if a commit has succeeded and nobody could say so.
+            # It is there already if a commit has succeeded whose answer was lost.
             if leases.get(name, lease).id != lease.id:
                 return None
             return {**leases, name: _renewed(lease)}

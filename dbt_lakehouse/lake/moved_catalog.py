@@ -3,7 +3,7 @@ migrate-catalog`).
 
 Two catalogs that both name a table would each commit to it without seeing the other's commits, and
 one's rows would be lost. A catalog is closed by a property of its schema ``bronze``, which says
-why, and whoever opens the lake by it is told that.
+why, and a command that opens the lake by it says so.
 """
 
 from typing import Any

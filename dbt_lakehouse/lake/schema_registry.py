@@ -38,7 +38,7 @@ _SECONDS: Final = 10
 # What is larger, bytes that are damaged say: registries don't take it for an id, but for a mistake.
 _LARGEST_ID: Final = 2**31 - 1
 _MOST_BYTES: Final = 16 * 1024 * 1024
-# No such subject, version or schema: what an address that is none of a registry doesn't say.
+# No such subject, version or schema. Servers other than registries don't answer so.
 _NOTHING: Final = (40401, 40402, 40403)
 _MOST_REFERENCES: Final = 1000
 
@@ -108,7 +108,7 @@ class Registry:
             address = parsed(each)
             if address is None:
                 raise ConfigurationError(
-                    f"{_URL} has an address that is none of a registry: one is like"
+                    f"{_URL} has an address that no registry has: write one like"
                     " https://registry:8081; SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD take"
                     " a login as it is, in an address it is percent-encoded"
                 )

@@ -12,7 +12,7 @@ from dbt_lakehouse.texts import counted
 
 @dataclass
 class Reading:
-    """How far has been read, of so many bytes; of None, nobody knows how many there are."""
+    """How far has been read, of so many bytes; None if their number is unknown."""
 
     total: int | None
     bytes: int = 0

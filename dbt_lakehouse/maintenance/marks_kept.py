@@ -99,7 +99,7 @@ def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str)
         for reader, wanted in readers.items()
         if has_read_all(spark, reader, upstream, wanted)
     ]
-    # Nobody is ahead of whom it follows.
+    # No reader is ahead of the table that it reads.
     done.sort(key=lambda reader: _followed(spark, reader, upstream) is not None)
     # Before it too: what breaks off is repeated, and finds marks whose snapshots have not expired.
     _move_on(spark, done, upstream)

@@ -188,7 +188,7 @@ def fold_partial(
 
 
 def own_changes(changes: Iterable[Change]) -> list[Change]:
-    """A key's events in log order, without the truncates that are none of its own: those of other
+    """A key's events in log order, without the truncates that don't change it: those of other
     source tables than the one that the key's newest event before came from, if it has one.
     """
     own: list[Change] = []

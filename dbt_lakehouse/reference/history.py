@@ -97,7 +97,7 @@ def history(
 
 
 def idle_truncates(log: list[Change]) -> set[Position]:
-    """The truncates that come at once after another one, or first: they are none of the key's."""
+    """The truncates that come at once after another one, or first: they don't change the key."""
     kinds = ["truncate", *(change.operation for change in log)]
     return {
         change.position

@@ -60,7 +60,7 @@ def gather(
     since = facts.since or now
     _tell_of_events(facts, tables, events, since)
     if facts.run is None and period is None:
-        # Since the newest decoding: when what that has read landed, nobody says.
+        # Since the newest decoding: when its messages have landed is not noted.
         facts.landed = None
     quarantined = tables.get(f"{silver}.quarantined_payloads")
     facts.quarantined = 0 if quarantined is None else commits.rows_now(quarantined)

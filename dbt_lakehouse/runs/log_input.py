@@ -32,9 +32,9 @@ class LogInput:
     payloads: str | None
     """Of bronze."""
     topics: list[str] | None
-    """The topics among these that have events that are wanted; None if nobody knows."""
+    """The topics among these that have wanted events; None if that is unknown."""
     format: str | None
-    """The format of a payload of these topics, as SQL; None where nobody knows them."""
+    """The format of a payload of these topics, as SQL; None where they are unknown."""
     added: str | None
     """Rows of other_events among which are events that no payload says by itself."""
     log_times: str | None

@@ -7,7 +7,7 @@ of what was read, in the summary of their snapshot:
 
 So a crash leaves both or neither, a table that is rolled back goes back with its marks, and nothing
 has to be written twice to no effect. ``reading`` says what a mark means for the upstream as it is
-now; it decides by the table's history and asks nobody.
+now; it decides by the table's history alone.
 """
 
 from collections.abc import Mapping

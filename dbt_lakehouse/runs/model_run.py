@@ -127,7 +127,7 @@ class NodeRun:
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None
-        """Why a table that is there is made anew though nobody asked for it."""
+        """Why a table that is there is made anew without being asked to."""
         self.is_moved = False
         """Whether the marks of the table are on tables that it read before (``moving``)."""
         self.is_exchanged = False

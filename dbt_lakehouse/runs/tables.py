@@ -268,7 +268,7 @@ def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None)
         for field in columns_of(spark, name)
         if field.name not in held
     ]
-    # A subquery would hide the rows' sequence numbers, which nobody asks for here.
+    # A subquery would hide the rows' sequence numbers, which are not asked for here.
     return f"(select *, {', '.join(missing)} from {pinned})" if missing else pinned
 
 

@@ -386,7 +386,7 @@ def _folder_of(catalog: Path) -> Iterator[None]:
 
 
 def _absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
-    # Kafka's are none of Spark's, and Spark would show them on its command line.
+    # Spark needs no settings of Kafka's, and would show them on its command line.
     return {
         name: value
         for name, value in absolute(parameters, root).items()

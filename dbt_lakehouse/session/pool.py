@@ -52,7 +52,7 @@ class LakeSession:
         activate(self.spark)
 
     def cancel(self) -> None:
-        """End the jobs of who has the session, and those that its statements have not begun yet."""
+        """End the session's jobs, and those that its statements have not begun yet."""
         java_context(self.spark.sparkContext).cancelJobGroupAndFutureJobs(self._group)
 
     def sql(self, statement: str) -> DataFrame:
@@ -110,7 +110,7 @@ class Sessions:
         self._idle: Final[list[LakeSession]] = []
 
     def take(self) -> LakeSession:
-        """A session that nobody else has; for this thread it is the active one."""
+        """A session for this thread alone, whose active session it is from now on."""
         try:
             session = self._idle.pop()
         except IndexError:

@@ -178,7 +178,7 @@ class EventArrays:
         self._event_places: list[int] = []
 
     def add_columns(self, places: Iterable[int], columns: EventColumns, texts: Texts) -> None:
-        """Add events of messages in those places. Texts that nobody asks for become null."""
+        """Add events of messages in those places. Texts that are not asked for become null."""
         self._places.setdefault(columns.source, []).extend(places)
         self._blocks.setdefault(columns.source, []).append(
             _Block(

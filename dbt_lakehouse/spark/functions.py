@@ -152,7 +152,7 @@ def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.A
 def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Texts and a constant type to whether they are values of it."""
     type = types[0].as_py() if len(types) else "string"
-    # A type that there is none of is an error of the query, and stops here.
+    # An unknown type is an error of the query, and stops here.
     reader(type)
 
     def read(rows: list[str | None]) -> pa.Array:

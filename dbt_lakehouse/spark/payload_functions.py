@@ -49,7 +49,7 @@ def log_events_batch(
     """Payloads, as ``decode_payload_batch`` takes them, to a list each of the log's events, structs
     of ``log_type``: those that change a row of one of the sources, or of any (None).
 
-    ``record_key`` is there for a log whose key is none of its columns (a record's digest), and
+    ``record_key`` is there for a log whose key is no column (a record's digest), and
     ``metadata`` for a row that has a ``_key_update``; both are null for all others.
     """
     layout(log)

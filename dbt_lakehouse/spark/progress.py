@@ -14,7 +14,7 @@ def tasks_of(spark: SparkSession) -> Callable[[], str]:
         try:
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
         except (Py4JError, OSError):
-            # Spark has ended, of which others tell.
+            # Spark has ended, which the command tells elsewhere.
             return ""
         total = sum(stage.numTasks for stage in stages if stage is not None)
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)

@@ -166,7 +166,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_none
     @told
     def expire_own_history(self, relation: BaseRelation) -> None:
-        """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
+        """Expire the earlier snapshots of a table whose history is not read, once it has many.
         What they say of it stays.
         """
         name = f"{CATALOG}.{relation.render()}"

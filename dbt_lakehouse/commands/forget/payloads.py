@@ -31,7 +31,7 @@ def without_records(
     format: str, key: bytes | None, value: bytes | None, namespace: str, digests: frozenset[str]
 ) -> Left:
     """Key and value of a batch without the records of a namespace that have one of the digests
-    (base64), and without what can't be decoded: nobody can tell whose it is.
+    (base64), and without what can't be decoded: its owner can't be told.
 
     In the place of each is one that says nothing. Done again, it changes nothing.
     """

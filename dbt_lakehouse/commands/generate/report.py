@@ -60,7 +60,7 @@ class Report:
             lines += [f"  {change}" for change in each.changes]
             lines += [f"  note: {note}" for note in each.notes]
             lines += [f"  {wrote} {path}" for path in each.files]
-        # Last, for among hundreds of tables nobody would find them.
+        # Last, for among hundreds of tables they would not be found.
         failed = self.failed
         if failed:
             lines.append(f"{len(failed)} of {counted(len(self.tables), 'table')} got no models:")

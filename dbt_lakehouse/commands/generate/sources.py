@@ -3,7 +3,7 @@
 A model's call of ``change_log``, ``aerospike_change_log`` or ``current_state`` is read as the
 Python expression that it also is; its literals tell what the model takes, and their places in the
 file let ``edit`` change a type without touching anything else. A call with other expressions than
-literals is nobody's to edit but its author's.
+literals is only its author's to edit.
 """
 
 import ast
@@ -335,7 +335,7 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
         if "mask" in parts:
             type = masked_type(_literal(parts["mask"]), type)
         is_masked = "mask" in parts
-        # A masked one is its author's too: what its type holds nobody sees.
+        # A masked one is its author's too: its type can't be read from the values.
         is_inside = "path" in parts or is_masked
         yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside, is_masked)
 

@@ -8,7 +8,7 @@ from the parts of a table, and ``fits`` says whether a type holds every one of t
 What no type but text holds (objects of several types, numbers of more than 38 digits, infinite
 times) is a string: JSON text, or the text that was sent.
 
-Text that nobody declares and that looks like dates or times is a string too, until there are
+Undeclared text that looks like dates or times is a string too, until there are
 ``ENOUGH_TIMES`` values of it and each of them is one: some days of dates say little about a column
 of text, and a type that is too narrow costs a column's values, while one that is too wide costs a
 cast.
@@ -108,7 +108,7 @@ def _parts_fit(type_name: str, values: Values, is_declared: bool) -> bool:
     return values.elements is None or fits(type_name, values.elements, is_declared=is_declared)
 
 
-# --- The type of values that nobody has declared --------------------------------------------------
+# --- The type of undeclared values ----------------------------------------------------------------
 
 
 def observed_type(values: Values, *, temporal: bool = True) -> str:

@@ -43,7 +43,7 @@ class Listing:
             try:
                 make(name)
             except (DamageError, Py4JJavaError, CapturedException):
-                # It is gone by now, or can't be read, as whoever asks for it is told.
+                # It is gone by now, or can't be read, which a query of it is told.
                 self._drop(name)
 
     def _make_table(self, name: str) -> None:

@@ -37,7 +37,7 @@ class Topic:
     invalid: int
     """With an event that could not be decoded."""
     waiting: int
-    """That the next run decodes: nobody has looked at them yet, or not the change logs that may
+    """That the next run decodes: they were not looked at yet, or not by the change logs that may
     have their events.
     """
     events: int

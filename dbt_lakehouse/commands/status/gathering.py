@@ -6,7 +6,7 @@ of the chain
     bronze.raw_payloads -> other_events -> quarantined_payloads
                         -> change logs  -> gold tables
 
-is a sum that must agree, of what the reader has read: what waits for the next run is none of it.
+is a sum that must agree, of what the reader has read, without what waits for the next run.
 No payload is decoded for it (``places``).
 """
 

@@ -144,7 +144,7 @@ class Places:
 
     def _rows(self) -> Iterator[str]:
         """The events of all tables that payloads say: their places, and what they are. The
-        truncates that full snapshots stand for are none of these.
+        truncates that full snapshots stand for don't count.
         """
         lake = self._lake
         yield (

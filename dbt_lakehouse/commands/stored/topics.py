@@ -17,7 +17,7 @@ def landed_topics(reader: Reader) -> list[str]:
 
 
 def refuse_missing(topics: Sequence[str], landed: Sequence[str]) -> None:
-    """Raise ``ConfigurationError`` for a topic that is none of those that have landed."""
+    """Raise ``ConfigurationError`` for a topic that has not landed."""
     missing = [topic for topic in topics if topic not in landed]
     if missing:
         meant = did_you_mean(missing[0], landed)

@@ -249,7 +249,7 @@ def _comparisons(
 
 
 def _has_other_id(log: PartitionLog, position: Position) -> bool:
-    """Whether the topic has another id than the landed one. Without ids nobody knows."""
+    """Whether the topic has another id than the landed one. Without ids that is unknown."""
     return position.topic_id not in (None, log.topic_id) and log.topic_id is not None
 
 

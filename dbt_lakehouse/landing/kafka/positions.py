@@ -168,7 +168,7 @@ def behind_own_append(
     checked_at: datetime,
 ) -> Positions:
     """What ``read_positions`` says after an append that was chosen by ``positions`` and made
-    ``snapshot``: nobody else has added rows in between. Of these rows it has their ages at
+    ``snapshot``: no other process has added rows in between. Of these rows it has their ages at
     ``checked_at`` (UTC) too.
     """
     if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):

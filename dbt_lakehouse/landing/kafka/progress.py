@@ -40,7 +40,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
             seen.update(_read(consumed))
             of_tasks = _records_read(spark)
         except (Py4JError, PySparkException, OSError):
-            # Spark has ended, of which others tell.
+            # Spark has ended, which the command tells elsewhere.
             return ""
         messages, size = (
             sum(each[part] - start.get(name, (0, 0))[part] for name, each in seen.items())

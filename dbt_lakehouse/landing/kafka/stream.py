@@ -153,14 +153,14 @@ class _Stream:
         # Of each topic (Kafka's name) that lands, when it was first seen.
         self._topic_ids = {log.kafka_topic: log.topic_id for log in logs}
         self._query: StreamingQuery | None = None
-        # Held while a micro-batch is landed, so that nobody stops it halfway.
+        # Held while a micro-batch is landed, so that it is not stopped halfway.
         self._landing = threading.Lock()
         self._stopped = False
         self._error: Exception | None = None
         self._landed = 0
         # The last micro-batch that was not passed over.
         self._last_batch = -1
-        # The messages of micro-batches that nobody has been told of, by the batch's number.
+        # The messages of micro-batches that are not told of yet, by the batch's number.
         self._untold: dict[int, int] = {}
         self._saved_at = time.monotonic()
 

@@ -380,7 +380,7 @@ def test_the_doctor_looks_at_the_lake(demo: Lake) -> None:
     project = demo.load(captures=[])
     found = {each.about: each for each in doctor(project.options)}
     assert {each.state for each in found.values()} == {State.OK}
-    assert found["locks"].told == "nobody is at work"
+    assert found["locks"].told == "no process holds one"
     assert f"{demo.folder}/lake/catalog.db" in found["catalog"].told
     moved = datetime.now(UTC) - timedelta(days=9)
     with pytest.MonkeyPatch.context() as clock:

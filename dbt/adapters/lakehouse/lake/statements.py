@@ -28,7 +28,7 @@ class Statements(LakePart):
         return self._handle.session.sql(sql).toArrow()
 
     def define(self, name: str, query: str) -> None:
-        """Make a temporary view of a query, which is evaluated by whoever reads it."""
+        """Make a temporary view of a query, which is evaluated at each reading."""
         self._connections.log_statement(f"define {name} as {query}")
         self._handle.session.sql(query).createOrReplaceTempView(name)
 
