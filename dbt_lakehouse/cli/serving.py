@@ -72,8 +72,8 @@ def serve(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from dbt_lakehouse.commands.serve.access import Access
-    from dbt_lakehouse.commands.serve.server import serve as answer
+    from dbt_lakehouse.commands.serve.command import Access
+    from dbt_lakehouse.commands.serve.command import serve as answer
     from dbt_lakehouse.session.opening import has_ended
 
     if page is not None and users is not None:
@@ -130,7 +130,7 @@ def password(name: str) -> None:
 
     Where standard input is no terminal, its first line is the password.
     """
-    from dbt_lakehouse.commands.serve.access import check_user, password_line
+    from dbt_lakehouse.commands.serve.command import check_user, password_line
 
     check_user(name)
     if sys.stdin.isatty():

@@ -55,21 +55,18 @@ _ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis"
 _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
-def serve(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
-    """Serve until the event is set, for which is asked once Spark, which takes Ctrl-C for itself,
-    has started. Raises ``ConfigurationError`` and ``SessionError``.
-    """
-    access.check()
+def answer(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
+    """``command.serve``, of an access that was checked."""
     if _OPEN_TO_ALL in project.parameters.get("spark.plugins", ""):
         raise ConfigurationError(
             f"spark.plugins in the profile has {_OPEN_TO_ALL}, a server that lets its clients do"
             " whatever Spark can: take it out, and give --connect PORT"
         )
     with TemporaryDirectory(dir=cache_folder("tmp"), prefix="serve-") as folder:
-        _serve(project, access, stopping, folder)
+        _answer(project, access, stopping, folder)
 
 
-def _serve(
+def _answer(
     project: Project, access: Access, stopping: Callable[[], threading.Event], folder: str
 ) -> None:
     spark = open_to_read(project.parameters, project.root, _settings(folder))

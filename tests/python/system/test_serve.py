@@ -58,6 +58,7 @@ from dbt_lakehouse.commands.serve.access import (
     Access,
     password_line,
 )
+from dbt_lakehouse.commands.serve.command import serve
 from dbt_lakehouse.commands.serve.functions import (
     FUNCTIONS,
     FUNCTIONS_REFUSED,
@@ -65,7 +66,7 @@ from dbt_lakehouse.commands.serve.functions import (
     OPTIONS_REFUSED,
 )
 from dbt_lakehouse.commands.serve.rules import PLANS, PLANS_ANALYZED, SETTINGS
-from dbt_lakehouse.commands.serve.server import _java_set, _made, serve
+from dbt_lakehouse.commands.serve.server import _java_set, _made
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, entries, read_only

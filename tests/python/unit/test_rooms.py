@@ -63,3 +63,17 @@ def test_no_room_uses_one_that_uses_it() -> None:
     assert "dbt_lakehouse/spark" in uses["dbt_lakehouse/lake"]
     # A CycleError names the rooms of a circle.
     assert [*TopologicalSorter(uses).static_order()][-1] in uses
+
+
+def test_the_room_of_serve_has_one_door() -> None:
+    known = modules()
+    room = "dbt_lakehouse.commands.serve"
+    used = {
+        name if name in known else name.rpartition(".")[0]
+        for module, path in known.items()
+        if not module.startswith(room)
+        for name in imported(path)
+        if name.startswith(f"{room}.")
+    }
+
+    assert used == {f"{room}.command"}
