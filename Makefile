@@ -46,11 +46,11 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/dbt build --exclude-resource-type unit_test
 	@$(BIN)/lakehouse show
 
-test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
+test: setup .venv/.dev .venv/.classes .venv/.connect ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
-real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all")
-	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
+real: setup .venv/.dev .venv/.classes .venv/.connect ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all")
+	@$(BIN)/python -m pytest -o addopts="--strict-markers -ra" --rounds 3 tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/support/fuzzing.py $(FUZZ)
@@ -143,6 +143,14 @@ prerequisites:
 .venv/.classes: dbt_lakehouse/commands/jars.py .venv/.jars | prerequisites
 	@$(BIN)/lakehouse jars --archive
 	@touch $@
+
+# 38 MB. Without them, tests against a real database are skipped, and the next call asks for them again.
+.venv/.connect: local_kafka/kafka_connect_jars.txt local_kafka/debezium_postgres_jars.txt .venv/.runtime | prerequisites
+	@if $(BIN)/python -m local_kafka.connect debezium_postgres_jars.txt; then \
+	    touch $@; \
+	else \
+	    echo "so no test runs against a real database"; \
+	fi
 
 # Other PySparks than ours.
 .cache/rivals/%/.made: tools/benchmarks/rivals/requirements-%.txt requirements-build.txt | prerequisites

@@ -3,17 +3,24 @@
 It is Kafka's standalone worker, in a process that is stopped on leaving. ``kafka_connect_jars.txt``
 has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 asks for. Each connector has a
 list of its own beside it, for its version of Debezium: two of them don't go together.
+
+    python -m local_kafka.connect debezium_postgres_jars.txt
+
+fetches both, once, so that nobody waits for them later.
 """
 
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from dbt_lakehouse.config.paths import LOOPBACK
+from dbt_lakehouse.errors import JarError, SessionError
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from local_kafka.broker import LOG4J, free_port
 from local_kafka.jars import PYSPARK_JARS, from_pyspark
@@ -22,6 +29,8 @@ from local_kafka.servers import ServerError, answers, server
 _JARS: Final = "kafka_connect_jars.txt"
 _STOPPED: Final = "will not recover until manually restarted"
 _WORKER: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
+# A repository that doesn't answer is waited for jar by jar.
+_FETCH_SECONDS: Final = 300
 
 
 @contextmanager
@@ -59,8 +68,8 @@ def kafka_connect(
         _properties(folder / f"{name}.properties", {"name": name, **settings})
         for name, settings in connectors.items()
     ]
-    locked = [*_locked_jars(_JARS), *_locked_jars(jars_of_connectors)]
-    jars = [*ensure_jars(locked), *(from_pyspark(name) for name in PYSPARK_JARS)]
+    fetched = ensure_jars(_all_jars(jars_of_connectors))
+    jars = [*fetched, *(from_pyspark(name) for name in PYSPARK_JARS)]
     java = shutil.which(str(Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java")) or "java"
     program = [
         *(java, f"-Xmx{memory}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -78,6 +87,15 @@ def kafka_connect(
         yield check
 
 
+def has_jars(jars_of_connectors: str) -> bool:
+    """Whether nothing has to be fetched for a worker with these connectors."""
+    return all(jar.path.exists() for jar in _all_jars(jars_of_connectors))
+
+
+def _all_jars(jars_of_connectors: str) -> list[Jar]:
+    return [*_locked_jars(_JARS), *_locked_jars(jars_of_connectors)]
+
+
 def _locked_jars(file: str) -> list[Jar]:
     lines = Path(__file__).with_name(file).read_text().splitlines()
     return [Jar(*line.split()) for line in lines]
@@ -86,3 +104,26 @@ def _locked_jars(file: str) -> list[Jar]:
 def _properties(file: Path, settings: Mapping[str, str]) -> Path:
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     return file
+
+
+def main(jars_of_connectors: str) -> int:
+    """Fetch the jars of a worker with these connectors; 1, with a line that says why, if they can't
+    be had within minutes.
+    """
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(_FETCH_SECONDS)
+    try:
+        ensure_jars(_all_jars(jars_of_connectors))
+    except (JarError, SessionError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _give_up(_signal: int, _frame: FrameType | None) -> None:
+    # No Exception, of which py4j would make one of its own.
+    sys.exit(f"the jars of Kafka Connect have not come within {_FETCH_SECONDS} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -35,6 +35,7 @@ _OF_FIXTURES: Final = {"demo": "demo", "built": "rows"}
 # What takes minutes: begun last, it would leave a process without work.
 _LONGEST: Final = (
     *("kafka", "demo", "test_maintenance", "rows", "test_catalogs", "test_forget"),
+    "test_real_source",
     *("test_scenarios", "test_shared_catalog", "test_run_crashes", "test_composite_keys"),
     *("test_upstreams", "test_package", "test_cluster", "test_redrive", "test_generate"),
     *("test_deleted_rows", "test_source_order", "test_reconciled_snapshots"),
@@ -52,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("real sources")
     group.addoption("--seed", type=int, default=7, help="the first seed of random changes")
     group.addoption("--seeds", type=int, default=1, help="how many seeds, one after the other")
-    group.addoption("--rounds", type=int, default=3, help="how many builds of each")
+    group.addoption("--rounds", type=int, default=2, help="how many builds of each")
     group.addoption(
         "--ordered",
         action="store_true",

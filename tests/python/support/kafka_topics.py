@@ -116,6 +116,19 @@ class Kafka:
         there = self._admin.list_topics(timeout=SECONDS).topics
         return len(there[topic].partitions) if topic in there else 0
 
+    def count(self, topics: Iterable[str]) -> int:
+        """How many offsets the topics have given away."""
+        consumer = Consumer({**self.settings, "group.id": "test"})
+        try:
+            ends = [
+                consumer.get_watermark_offsets(TopicPartition(topic, number), SECONDS)
+                for topic in topics
+                for number in range(self.partitions(topic))
+            ]
+        finally:
+            consumer.close()
+        return sum(end for _, end in ends)
+
     def send(self, topic: str, messages: Iterable[Outgoing], **settings: str) -> None:
         """Send messages, in their order, and wait until the broker has them. ``settings`` of the
         producer have underscores in place of dots.
