@@ -40,10 +40,12 @@ def kafka_connect(
     connectors: Mapping[str, Mapping[str, str]],
     jars_of_connectors: str,
     memory: str = "256m",
+    stop: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Callable[[], None]]:
     """A worker with its files in ``folder`` that runs connectors, by name with their settings; it
     gives what raises ``ServerError`` once one of them has stopped. ``jars_of_connectors`` is the
-    file with theirs.
+    file with theirs. A second worker with the same folder goes on from where the first one says
+    that it was: up to a second before a ``stop`` by SIGKILL.
     """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ def kafka_connect(
         if _STOPPED in log.read_text():
             raise ServerError(f"a connector has stopped, see {log}")
 
-    with server(program, log, lambda: answers(port), stop=signal.SIGTERM):
+    with server(program, log, lambda: answers(port), stop=stop):
         yield check
 
 

@@ -7,6 +7,7 @@ way to start them makes a user and opens folders to all; this one does neither.
 
 import importlib.util
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -39,6 +40,13 @@ def postgres(folder: Path, **more: str) -> Iterator[str]:
             raise ServerError("as root, PostgreSQL needs setpriv of util-linux")
         prefix = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
         prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    else:
+        try:
+            pwd.getpwuid(os.geteuid())
+        except KeyError:
+            raise ServerError(
+                f"PostgreSQL runs as no user without a name, and user {os.geteuid()} has none"
+            ) from None
     found = programs()
     log = folder / "postgres.log"
     initdb = [*prefix, str(found / "initdb"), "-D", str(data), "-U", USER]

@@ -60,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="order logs by their source's own order, as generate proposes it",
     )
     group.addoption(
+        "--killed", action="store_true", help="kill Kafka Connect while it sends, in each round"
+    )
+    group.addoption(
         "--settings",
         default="default",
         help="settings of the connector, by their names in real_settings.py with commas; or all",

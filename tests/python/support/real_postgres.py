@@ -41,11 +41,20 @@ alter table visits replica identity full;
 -- A topic is made by its first message.
 insert into visits values ('/0', 1.5, '2024-02-29');
 
+-- Its rows lie in two tables, and move from one to the other with their key.
+create table parts (region text, id int, value int, primary key (region, id))
+    partition by list (region);
+create table parts_north partition of parts for values in ('north');
+create table parts_rest partition of parts default;
+
 create type mood as enum ('fine', 'so so', '');
+create domain positive as int check (value > 0);
 create table kinds (
     id smallint primary key, c char(5), b bytea, j jsonb, a int[], t text[], m mood,
     n numeric, f double precision, tm time, ts timestamp(3), tz timestamptz, d date, v varchar,
-    u uuid, bits bit(5), big bigint, iv interval
+    u uuid, bits bit(5), big bigint, iv interval,
+    r int4range, tr tstzrange, na numeric(10, 2)[], da date[], ba boolean[], ua uuid[], ip inet,
+    mac macaddr, vb bit varying(12), po positive, ch "char"
 );
 
 create table marker (id int primary key, round int);
@@ -73,6 +82,7 @@ TABLES: Final = {
         {"order": _DATE, "größe": Column(Kind.SINGLE), "Is Late?": Column(Kind.BOOLEAN)},
         ("order",),
     ),
+    "parts": Table({"region": _TEXT, "id": _WHOLE, "value": _WHOLE}, ("region", "id")),
     "kinds": Table(
         {
             "id": _WHOLE,
@@ -93,6 +103,17 @@ TABLES: Final = {
             "bits": Column(Kind.BITS, 5),
             "big": _WHOLE,
             "iv": Column(Kind.SPAN),
+            "r": _TEXT,
+            "tr": _TEXT,
+            "na": Column(Kind.LIST, elements=Kind.NUMBER),
+            "da": Column(Kind.LIST, elements=Kind.DATE),
+            "ba": Column(Kind.LIST, elements=Kind.BOOLEAN),
+            "ua": Column(Kind.LIST, elements=Kind.TEXT),
+            "ip": _TEXT,
+            "mac": _TEXT,
+            "vb": Column(Kind.BITS, 12),
+            "po": _WHOLE,
+            "ch": _TEXT,
         },
         ("id",),
     ),
@@ -121,6 +142,9 @@ class Database:
             "topic.prefix": "real",
             "plugin.name": "pgoutput",
             "schema.include.list": "shop",
+            # Else each partition is a table of its own.
+            "publish.via.partition.root": "true",
+            "table.exclude.list": r"shop\.parts_.*",
         }
 
     def answers(self) -> bool:
@@ -174,6 +198,8 @@ def _plain(value: Any, column: Column) -> Any:
             return datetime.fromisoformat(value)
         case Kind.TIME:
             return span(value)
+        case Kind.LIST:
+            return [_plain(each, column.part) for each in value]
     return value
 
 
@@ -193,6 +219,8 @@ class _Writer(Writer):
             return (f"'00000000-0000-4000-8000-00000000000{dice.randrange(9)}'",)
         if table == "select":
             return (f"'{dice.choice(DAYS)}'",)
+        if table == "parts":
+            return (dice.choice(["'north'", "'south'", "''"]), str(dice.randrange(4)))
         return (str(dice.randrange(12)),)
 
     def visit(self) -> str:
@@ -220,6 +248,8 @@ class _Writer(Writer):
             return {"title": f"'t {self.count}'", "body": self.text(), "version": str(self.count)}
         if table == "emptied":
             return {"value": str(self.count), "at": self.moment()}
+        if table == "parts":
+            return {"value": str(self.count)}
         if table == "select":
             return {
                 "größe": dice.choice(["null", "1.5", "0.1", "3.4e38"]),
@@ -243,6 +273,17 @@ class _Writer(Writer):
             "bits": dice.choice(["b'10001'", "b'00000'", "null"]),
             "big": dice.choice([str(2**63 - 1), str(-(2**63)), "null"]),
             "iv": dice.choice(["'1 day 02:03:04.5'", "'0'", "null"]),
+            "r": dice.choice(["'[1,5)'", "'empty'", "'(,7]'", "null"]),
+            "tr": dice.choice(["'[2024-01-01 00:00:00+02,)'", "null"]),
+            "na": dice.choice(["'{1.50,null,-0.01}'", "'{}'", "null"]),
+            "da": dice.choice(["'{2024-02-29,null,1999-12-31}'", "null"]),
+            "ba": dice.choice(["'{t,f,null}'", "null"]),
+            "ua": dice.choice(["'{6ccd780c-baba-1026-9564-5b8c656024db}'", "'{null}'", "null"]),
+            "ip": dice.choice(["'10.0.0.1/8'", "'::1'", "null"]),
+            "mac": dice.choice(["'08:00:2b:01:02:03'", "null"]),
+            "vb": dice.choice(["b'1'", "b'101000000001'", "null"]),
+            "po": dice.choice(["1", str(2**31 - 1), "null"]),
+            "ch": dice.choice(["'x'", "null"]),
         }
 
 

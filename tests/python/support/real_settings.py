@@ -18,6 +18,7 @@ from real_values import (
     as_double,
     binary_of_base64,
     binary_of_hex,
+    days_span,
     listed_label,
     local_of_instant,
     millis_of_day,
@@ -68,12 +69,14 @@ class Setting:
         if column.kind is not Kind.LIST:
             return read[column.kind](value, column)
         found = read[Kind.LIST](value, column)
-        assert column.elements is not None
-        part = Column(column.elements)
-        return [self.of_gold(each, part) for each in found] if type(found) is list else found
+        if type(found) is not list:
+            return found
+        return [self.of_gold(each, column.part) for each in found]
 
     def of_source(self, value: Any, column: Column) -> Any:
         """The source's value as this setting can say it."""
+        if column.kind is Kind.LIST and value is not None:
+            return [self.of_source(each, column.part) for each in value]
         lost = self.loses.get(column.kind)
         return value if value is None or lost is None else lost(value)
 
@@ -132,6 +135,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Of a BIGINT UNSIGNED, the bits of a signed one.
     "source-types": Setting(
         {"bigint.unsigned.handling.mode": "long", "column.propagate.source.type": ".*"}
+    ),
+    "transactions": Setting({"provide.transaction.metadata": "true"}),
+    "interval-string": Setting(
+        {"interval.handling.mode": "string"}, readers={Kind.SPAN: days_span}
     ),
     "no-tombstones": Setting({"tombstones.on.delete": "false"}),
     "decimal-string": Setting(

@@ -66,6 +66,12 @@ class Column:
     """Of a list."""
     nullable: bool = True
 
+    @property
+    def part(self) -> "Column":
+        """An element of a list."""
+        assert self.elements is not None
+        return Column(self.elements)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -269,6 +275,14 @@ def local_of_instant(value: Any, _: Column) -> Any:
     if type(value) is datetime and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return ("local", value)
+
+
+def days_span(value: Any, _: Column) -> Any:
+    """An interval of ISO 8601, of days and less."""
+    if type(value) is not str:
+        return value
+    days, clock = value.removeprefix("P0Y0M").split("DT")
+    return Decimal(days) * 86_400 + seconds(f"PT{clock}")
 
 
 def as_double(value: Any) -> Any:

@@ -63,7 +63,7 @@ def test_events_equal_the_source(
             # In one partition all is in the source's order.
             connectors[name] = connector(own, SETTINGS[name], prefix, partitions=1)
         with kafka_connect(
-            tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars, memory="640m"
+            tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars, memory="768m"
         ) as check:
             for number in range(1, pytestconfig.option.rounds + 1):
                 if number > 1:
@@ -189,6 +189,8 @@ def _typed(value: Any, column: Column, setting: Setting) -> Any:
             return date.fromisoformat(value)
         case Kind.LOCAL | Kind.INSTANT:
             return datetime.fromisoformat(value)
+        case Kind.LIST:
+            return [_typed(each, column.part, setting) for each in value]
     return value
 
 

@@ -4,13 +4,17 @@ table must have the rows that the source has, value by value, and after a full r
 
 PostgreSQL and JSON with schema blocks are in ``make test``. Both databases, and what else is asked
 for: ``make real PYTEST="-k mariadb --seed 3 --seeds 2 --settings schemaless,decimal-string"``; with
-``--ordered`` logs go by the source's own order.
+``--ordered`` logs go by the source's own order, with ``--killed`` Kafka Connect is killed while it
+sends the changes of a round, and sends again what it has no note of.
 """
 
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,9 +79,13 @@ def test_gold_equals_the_source(
         database.run(writer.script(TRANSACTIONS))
         own = database.connector(tmp_path / "connect")
         connectors = {source.name: connector(own, setting, prefix, PARTITIONS)}
-        with kafka_connect(
-            tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars
-        ) as check:
+        connect = partial(
+            kafka_connect,
+            *(tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars),
+            stop=signal.SIGKILL if pytestconfig.option.killed else signal.SIGTERM,
+        )
+        with ExitStack() as worker:
+            check = worker.enter_context(connect())
             run = Run(tmp_path, source, setting, database, writer, kafka, prefix, check)
             run.is_ordered = pytestconfig.option.ordered
             for number in range(1, pytestconfig.option.rounds + 1):
@@ -85,6 +93,9 @@ def test_gold_equals_the_source(
                     # The last round has another definition too.
                     altered = writer.alter() if number == pytestconfig.option.rounds else ""
                     database.run(altered + writer.script(TRANSACTIONS))
+                    if pytestconfig.option.killed:
+                        worker.close()
+                        run.check = worker.enter_context(connect())
                 run.build(number)
             run.compare("after a full refresh", "--full-refresh")
 
@@ -105,7 +116,8 @@ class Run:
     ) -> None:
         self.is_ordered = False
         """Whether logs go by what generate proposes of their source's own order."""
-        self._check: Final = check
+        self.check = check
+        """Raises if the connector has stopped."""
         self._source: Final = source
         self._setting: Final = setting
         self._database: Final = database
@@ -202,7 +214,7 @@ class Run:
         last = re.compile(rb'"round":%d[,}]' % number)
 
         def has_come() -> bool:
-            self._check()
+            self.check()
             if not self._kafka.partitions(self._marker):
                 return False
             records = self._kafka.records(self._marker)
