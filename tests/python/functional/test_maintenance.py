@@ -294,9 +294,6 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
         assert lake.look_at(table).chain[-1].parent_snapshot_id is not None, table
 
 
-# In CI, test_shared_catalog (test_leases_are_exchanged_by_compare_and_swap) has a table that
-# forgets its history, and test_known_states holds what is remembered of absent keys.
-@pytest.mark.long
 def test_tables_that_each_run_writes_forget_their_history_themselves(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,10 +375,6 @@ def landed_again(built: Upstreams, deferred: Deferred) -> dict[str, Outcome]:
     return built.run()
 
 
-# In CI, test_kafka_batch (test_what_a_rollback_of_bronze_takes_away_lands_again) lands again
-# what bronze has lost, and test_source_order and test_scenarios have logs and gold made anew
-# from it.
-@pytest.mark.long
 def test_bronze_that_has_landed_again_is_read_again(
     built: Upstreams, landed_again: dict[str, Outcome]
 ) -> None:
@@ -393,8 +389,6 @@ def test_bronze_that_has_landed_again_is_read_again(
     assert {each[:3] for each in found} == {message[:3] for message in built.landed}
 
 
-# It goes on from the one before it. In CI, test_other_events builds with this data test.
-@pytest.mark.long
 def test_tests_read_what_the_run_has_read(
     built: Upstreams, landed_again: dict[str, Outcome]
 ) -> None:

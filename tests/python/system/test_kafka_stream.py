@@ -268,9 +268,6 @@ def test_topics_that_appear_while_a_stream_runs_land(lake: Lake, kafka: Kafka) -
     assert lake.land_kafka(entries) == KafkaLanding(0, 0, {})
 
 
-# In CI, test_kafka_trouble tells topics that were created anew, and the next but one has a
-# running stream end by a loss.
-@pytest.mark.long
 def test_a_topic_created_anew_while_a_stream_runs_is_told_from_the_landed_one(
     lake: Lake, kafka: Kafka
 ) -> None:
