@@ -347,6 +347,10 @@ def test_as_one_statement_it_is_the_same(built: Built) -> None:
             assert lake.sql(f"select * from ({one}) except all select * from ({other})") == []
 
 
+# In CI, test_source_order (test_another_order_makes_the_log_and_its_tables_anew) changes a
+# declaration, and what tables hold with deleted rows and without is compared with the
+# reference.
+@pytest.mark.long
 def test_it_is_turned_off_and_on(built: Built) -> None:
     """Each makes the table anew, from the log: it has what it would have had from the start."""
     project = built.lake.lake.project

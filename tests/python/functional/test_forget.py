@@ -188,7 +188,7 @@ class Told:
         return why(self.lake.reader(), keyed_table(graph, table), json.dumps(key))
 
     def snapshots(self) -> dict[str, str]:
-        return {table: self.lake.current_snapshot(table) for table in self.lake.tables()}
+        return self.lake.current_snapshots(self.lake.tables())
 
 
 @pytest.fixture(scope="module")

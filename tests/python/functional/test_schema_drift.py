@@ -486,6 +486,9 @@ def insert(
     stock.change("c", None, image, **headers)
 
 
+# In CI, test_what_is_declared_later_is_filled_in_place changes columns in place, test_generate
+# (test_a_source_that_grows) has types that widen, and test_change_log which of them follow.
+@pytest.mark.long
 def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
     """In the log, in gold and in its history, in place: they are the same tables, and what fits
     already is neither read nor folded again.
@@ -590,6 +593,8 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
     assert numbers() == expected
 
 
+# It goes on from the one before it. In CI, test_declarations has the sentence.
+@pytest.mark.long
 def test_what_does_not_fit_is_told_in_a_sentence(stock: Stock) -> None:
     """By the build that meets it, with the values and the command."""
     schema = {"version": 2, "models": [{"name": "stock_changes", "data_tests": ["no_misfits"]}]}

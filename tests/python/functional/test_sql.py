@@ -157,6 +157,9 @@ def test_the_rows_are_those_of_spark(lake: Lake, reader: Reader) -> None:
     assert reader.query("select count(*) from other.deleted").fetchall() == [(33333,)]
 
 
+# In CI, test_the_rows_are_those_of_spark reads deleted rows of several row groups, and
+# test_scenarios (test_spark_and_pyiceberg_read_the_same_rows) deletion vectors of runs.
+@pytest.mark.long
 def test_each_commit_is_read_as_spark_reads_it(lake: Lake) -> None:
     """Commits at random that delete rows of several files in several row groups: their deletion
     vectors share Puffin files, and replace earlier ones.

@@ -102,7 +102,7 @@ class Upstreams(NamedTuple):
 
 def current_snapshots(lake: Lake) -> dict[str, str]:
     """The current snapshot of each table of the first target."""
-    return {table: lake.current_snapshot(table) for table in lake.tables()}
+    return lake.current_snapshots(lake.tables())
 
 
 def succeeded(outcomes: dict[str, Outcome], *names: str) -> None:

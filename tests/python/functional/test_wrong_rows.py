@@ -396,9 +396,9 @@ def test_an_ordinary_incremental_model_with_a_key_merges(lake: Lake, last: dict[
 
 def stopped(lake: Lake, *arguments: str) -> dict[str, Outcome]:
     """What became of the nodes of a dbt command that nothing has come of."""
-    before = {table: lake.current_snapshot(table) for table in lake.tables()}
+    before = lake.current_snapshots(lake.tables())
     outcomes = lake.outcomes(*arguments, as_of=LAST)
-    assert {table: lake.current_snapshot(table) for table in lake.tables()} == before
+    assert lake.current_snapshots(lake.tables()) == before
     return outcomes
 
 
@@ -425,6 +425,9 @@ def test_sql_behind_the_call_is_refused(lake: Lake, last: dict[str, str]) -> Non
             remove_model(lake.project, gold.name)
 
 
+# In CI, test_composite_keys (test_a_contract_is_held_before_silver_is_made_anew) breaks a
+# contract.
+@pytest.mark.long
 def test_a_contract_is_held_at_each_run(lake: Lake, last: dict[str, str]) -> None:
     """With news and without, before anything is written."""
     declared: Gold = current_state(NOTES_LATER)

@@ -237,10 +237,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _test() -> int:
-    """Run the tests with the mark `long`, which pyproject.toml leaves out."""
+    """Run the files that have tests with the mark `long`, which pyproject.toml leaves out: whole,
+    for tests go on from what those before them have done to the lake of their file.
+    """
     flags = ["--strict-config", "--strict-markers", "-ra"]
-    command = [sys.executable, "-m", "pytest", "-o", f"addopts={' '.join(flags)}", "-m", "long"]
-    return subprocess.run([*command, "-n", "2", "--dist", "loadfile"], cwd=ROOT).returncode
+    command = [sys.executable, "-m", "pytest", "-o", f"addopts={' '.join(flags)}"]
+    command += ["-m", "not real", "-n", "2", "--dist", "loadfile"]
+    tests = sorted((ROOT / "tests" / "python").rglob("test_*.py"))
+    files = [str(file) for file in tests if "pytest.mark.long" in file.read_text()]
+    return subprocess.run([*command, *files], cwd=ROOT).returncode
 
 
 def _fuzz(end: float) -> int:
@@ -502,7 +507,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     told = "no episodes: all that can go wrong in a command, or what has this text in its name"
     parser.add_argument("--crashes", nargs="?", const="", help=told)
     parser.add_argument("--fuzz", action="store_true", help="payloads of all formats, nothing else")
-    parser.add_argument("--tests", action="store_true", help="tests marked `long`, nothing else")
+    tests = "files with tests marked `long`, nothing else"
+    parser.add_argument("--tests", action="store_true", help=tests)
     parser.add_argument("--shrink-minutes", type=float, default=10.0, help="(%(default)s)")
     return parser.parse_args(arguments)
 

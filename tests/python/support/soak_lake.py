@@ -245,7 +245,7 @@ class SoakLake:
 
     def _run_other_target(self) -> list[str]:
         """In what a second target's tables are not as they should be; the first's stay."""
-        before = {table: self.lake.current_snapshot(table) for table in self.lake.tables()}
+        before = self.lake.current_snapshots(self.lake.tables())
         self._dbt("run", "--target", _OTHER)
         found = [
             f"{table} was written by another target"

@@ -41,6 +41,9 @@ def fresh(tmp_path: Path) -> Lake:
     return Lake(tmp_path, project)
 
 
+# In CI, test_package takes topics of such a project to gold by `add`, from captures, and
+# test_tutorial one from Kafka, by hand.
+@pytest.mark.long
 def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
     fresh: Lake, kafka: Kafka
 ) -> None:

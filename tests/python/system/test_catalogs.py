@@ -231,6 +231,8 @@ def test_a_lake_moves_back(moving: Moving) -> None:
     assert len(moving.command("dev", "sql", "from titles", "--csv").splitlines()) == 4
 
 
+# In CI, test_forget holds that no file has any of it, and the rounds above maintain the bucket.
+@pytest.mark.long
 def test_a_key_is_forgotten_in_a_bucket(moving: Moving) -> None:
     models = Path("shared/models/silver")
     for file in (ROOT / models).glob("quarantined_payloads.*"):

@@ -52,6 +52,8 @@ def test_an_aerospike_namespace_with_several_sets(
     play(name, (EXAMPLES / name / "README.md").read_text(), tmp_path, monkeypatch, capfd)
 
 
+# In CI, test_catalogs builds, reads and maintains a lake in PostgreSQL.
+@pytest.mark.long
 def test_a_lake_whose_catalog_is_postgresql(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
+import pytest
 from commands import Command, lakehouse
 from kafka_topics import (
     BRONZE,
@@ -114,17 +115,20 @@ def expected_contents(plan: Plan) -> list[tuple[int, int, int, int, int, int]]:
     ]
 
 
-def test_kills_lose_nothing_and_land_nothing_twice(lake: Lake, kafka: Kafka) -> None:
+# Each mode goes on once where the other was killed; the rest of the rounds in soak.
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_kills_lose_nothing_and_land_nothing_twice(lake: Lake, kafka: Kafka, rounds: int) -> None:
     plan = Plan(
-        messages=60_000,
+        messages=30_000 * rounds,
         partitions=8,
         bite=3_000,
-        modes=("batch", "stream") * 2,
+        modes=("batch", "stream") * rounds,
         longest=1.5,
         seed=4,
     )
-    landed = land_through_kills(lake, kafka, "crashes", plan)
-    assert contents(lake, "crashes") == expected_contents(plan)
+    topic = f"crashes-{rounds}"
+    landed = land_through_kills(lake, kafka, topic, plan)
+    assert contents(lake, topic) == expected_contents(plan)
     # Some of them hit a landing that had begun, and all one that was not done.
     assert 0 < landed[-1] < plan.messages
     assert landed == sorted(landed)

@@ -131,6 +131,9 @@ def test_transactions_land_as_in_batches(lake: Lake, kafka: Kafka) -> None:
     assert landed(lake, topic) == kafka.records(topic)
 
 
+# In CI, test_kafka_crashes has both modes in turn with upkeep between them, and
+# test_kafka_batch (test_bronze_alone_tells_where_to_go_on) each upkeep.
+@pytest.mark.long
 def test_each_mode_goes_on_where_the_other_ended_whatever_was_done_to_bronze(
     lake: Lake, kafka: Kafka
 ) -> None:
@@ -145,6 +148,8 @@ def test_each_mode_goes_on_where_the_other_ended_whatever_was_done_to_bronze(
     assert landed(lake, topic) == kafka.records(topic)
 
 
+# In CI, test_kafka_batch (test_captures_are_completed_from_kafka) completes captures.
+@pytest.mark.long
 def test_captures_are_completed_by_a_stream(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-captures")
     kafka.send(topic, (Outgoing(b"", timestamp_ms=1_000) for _ in range(30)))
@@ -298,6 +303,9 @@ def test_a_topic_created_anew_while_a_stream_runs_is_told_from_the_landed_one(
         lake.land_kafka([live])
 
 
+# In CI, test_kafka_batch (test_two_hosts_that_land_at_once_land_each_position_once) has two
+# that append without seeing locks.
+@pytest.mark.long
 def test_a_stream_and_batches_that_do_not_see_each_others_locks_land_each_position_once(
     lake: Lake, kafka: Kafka
 ) -> None:
@@ -316,6 +324,9 @@ def test_a_stream_and_batches_that_do_not_see_each_others_locks_land_each_positi
     assert landed(lake, topic) == kafka.records(topic)
 
 
+# In CI, test_kafka_crashes has a stream go on after upkeep, and test_kafka_batch
+# (test_compaction_is_no_conflict_for_an_append) upkeep beside an append.
+@pytest.mark.long
 def test_upkeep_of_bronze_does_not_disturb_a_running_stream(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-upkeep", 2)
     with running(lake, [topic]) as stream:
@@ -351,6 +362,9 @@ def test_a_stream_does_not_pass_over_deleted_messages(lake: Lake, kafka: Kafka) 
     assert positions(landed(lake, topic)) == expected
 
 
+# In CI, test_kafka_trouble has a broker killed in mid-read, and test_kafka_crashes streams that
+# are killed and go on.
+@pytest.mark.long
 def test_a_stream_whose_broker_is_killed_says_so_and_can_be_started_again(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,9 @@ def test_who_has_patience_gets_a_lock_that_is_held_for_a_moment(lake: Lake) -> N
     lock.release()
 
 
+# In CI, the next test has a run wait for a landing, and test_kafka_batch
+# (test_two_hosts_that_land_at_once_land_each_position_once) landings that meet.
+@pytest.mark.long
 def test_two_landings_at_once_land_each_position_once(
     lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,8 @@ def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: s
     assert lake.killed(command, point, of) == []
 
 
+# In CI, test_runs_that_are_killed leaves the same behind, and test_troubles tells of errors.
+@pytest.mark.long
 def test_a_commit_that_fails(lake: CrashLake) -> None:
     assert lake.failed("run", Point("gold.tickets", 0)) == []
 

@@ -259,9 +259,10 @@ def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
     lock.release()
 
 
-@pytest.mark.parametrize(
-    "checkouts", ["postgres", pytest.param("rest", marks=pytest.mark.long)], indirect=True
-)
+# In CI, test_locks (test_two_dbt_runs_at_once_build_each_position_once) has two such runs, and the
+# tests above what keeps them apart in such a catalog.
+@pytest.mark.long
+@pytest.mark.parametrize("checkouts", ["postgres", "rest"], indirect=True)
 def test_two_dbt_runs_of_two_checkouts_build_each_position_once(
     spark: SparkSession, checkouts: list[Checkout]
 ) -> None:
