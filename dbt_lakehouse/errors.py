@@ -25,6 +25,10 @@ class ConfigurationError(LakehouseError):
     """A setting that can't work; the message says what to change."""
 
 
+class NoLakeError(ConfigurationError):
+    """There is no lake yet where the settings say; the message says what makes it."""
+
+
 class LandingError(LakehouseError):
     """Input that can't be landed; the message names the file and says why."""
 

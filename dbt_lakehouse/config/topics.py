@@ -95,6 +95,18 @@ class Formats(NamedTuple):
         return None
 
 
+def has_doubtful_patterns(given: Any) -> bool:
+    """Whether ``vars.topics`` has a pattern that is none in Python, so that Java has to be asked
+    whether it is one there. Raises ``ConfigurationError`` as ``topic_rules``.
+    """
+    try:
+        for rule in topic_rules(given):
+            re.compile(rule.pattern or "")
+    except re.error:
+        return True
+    return False
+
+
 class TopicMatcher:
     """Finds the rule of a topic; patterns are Java's, so they are asked in Spark's JVM.
 

@@ -11,7 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
+from dbt_lakehouse.errors import (
+    ConfigurationError,
+    DamageError,
+    NoLakeError,
+    ReadError,
+    WriteError,
+)
 from dbt_lakehouse.extras import require
 from dbt_lakehouse.http import parsed
 from dbt_lakehouse.lake import wholeness
@@ -328,10 +334,10 @@ def note_committed(file: Path, warehouse: str) -> None:
 
 
 def require_file(settings: Mapping[str, str]) -> None:
-    """Raise ``ConfigurationError`` if the file of a SQLite catalog is missing."""
+    """Raise ``NoLakeError`` if the file of a SQLite catalog is missing."""
     file = sqlite_file(settings.get(CATALOG_URI, ""))
     if file is not None and not file.exists():
-        raise ConfigurationError(
+        raise NoLakeError(
             f"there is no lake yet, for {file} is missing: `dbt build` makes it with its"
             " tables, `lakehouse land` before there are models"
         )
@@ -376,7 +382,7 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str
         with psycopg.connect(address, **options) as lake:
             return dict(lake.execute(_NOTES).fetchall()), lake.execute(_ENTRIES).fetchall()
     except psycopg.errors.UndefinedTable as error:
-        raise ConfigurationError(
+        raise NoLakeError(
             f"there is no lake yet, for the database that {CATALOG_URI} in the profile names has no"
             " table of Iceberg's: `dbt build` makes it with its tables, `lakehouse land` before"
             " there are models"

@@ -4,7 +4,6 @@ Each table is a view ``schema.table`` of a database in memory called as Spark ca
 query can reach the files of the lake's storage and no other, and change nothing.
 """
 
-import gzip
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -26,8 +25,9 @@ from dbt_lakehouse.lake.catalog import (
     cut_short,
     entries,
 )
-from dbt_lakehouse.lake.duckdb_connection import NO_LIMITS, connected, path_of, text_of
+from dbt_lakehouse.lake.duckdb_connection import NO_LIMITS, connected, text_of
 from dbt_lakehouse.lake.integrity import refuse_metadata, refuse_table
+from dbt_lakehouse.lake.metadata_files import is_zipped, metadata_of
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.unknown_names import (
     column_missed,
@@ -413,18 +413,12 @@ class Reader:
 
     def _metadata(self, entry: Entry) -> bytes:
         """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
-        file = entry.metadata if is_in_bucket(entry.metadata) else path_of(entry.metadata)
         try:
-            content = self._bytes(file)
-            content = gzip.decompress(content) if _is_zipped(entry.metadata) else content
-            msgspec.json.decode(content)
-        except (OSError, duckdb.Error) as error:
-            raise ReadError(f"{file}, a file of {entry}, can't be read: {error}") from error
-        except (EOFError, msgspec.DecodeError) as error:
-            raise DamageError(
-                f"{file} is cut short, a file of {entry}: restore it from a backup"
+            return metadata_of(entry, self._bytes)
+        except duckdb.Error as error:
+            raise ReadError(
+                f"{entry.metadata}, a file of {entry}, can't be read: {error}"
             ) from error
-        return content
 
     def _bytes(self, file: str) -> bytes:
         if not is_in_bucket(file):
@@ -448,13 +442,9 @@ class Reader:
 def _scan(metadata: str, snapshot: int | None) -> str:
     """The table function that reads a snapshot of a table."""
     options = "" if snapshot is None else f", snapshot_from_id => {snapshot}::ubigint"
-    if _is_zipped(metadata):
+    if is_zipped(metadata):
         options += ", metadata_compression_codec => 'gzip'"
     return f"iceberg_scan({text_of(metadata)}{options})"
-
-
-def _is_zipped(metadata: str) -> bool:
-    return metadata.endswith(".gz.metadata.json")
 
 
 def _quoted_name(name: str) -> str:

@@ -50,11 +50,16 @@
       events: other_events.
 #}
 {% macro _tombstones_without_delete_sql(events) -%}
-{#- Of what no tombstone is in, nothing is decoded. -#}
 {%- set added = dbt.added_rows(events) -%}
-{%- set found = 'select distinct topic from ' ~ added ~ " where operation = 'tombstone'"
-    ~ ' and record_key is not null' -%}
-{%- set topics = run_query(found).columns[0].values() | list if execute else [] -%}
+{%- set earlier = events -%}
+{#- `dbt compile` asks nothing of the lake, which would start Spark. -#}
+{%- if execute and flags.WHICH not in ['compile', 'generate'] -%}
+    {%- set found = 'select distinct topic from ' ~ added ~ " where operation = 'tombstone'"
+        ~ ' and record_key is not null' -%}
+    {#- Of what no tombstone is in, nothing is decoded. -#}
+    {%- set topics = run_query(found).columns[0].values() | list -%}
+    {%- set earlier = adapter.events_of_topics(events, topics) -%}
+{%- endif -%}
 with tombstones as (
     select
         topic,
@@ -76,8 +81,7 @@ earlier as (
         operation,
         {{ adapter.part('tombstones', 'message_key') }} as message_key,
         {{ dbt.event_position('earlier') }} as position
-    from {{ adapter.events_of_topics(events, topics) if execute else events }}
-        as earlier
+    from {{ earlier }} as earlier
     where operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
 )
 

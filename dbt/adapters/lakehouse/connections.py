@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -26,9 +27,11 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
+from dbt_lakehouse.config.topics import has_doubtful_patterns
 from dbt_lakehouse.config.variables import require_topics, variables_of
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.extras import missing
+from dbt_lakehouse.lake.at_rest import TablesAtRest, tables_at_rest
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.late_inserts import LateInserts
 from dbt_lakehouse.runs.moments import moment_of
@@ -49,6 +52,7 @@ COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 # The commands that leave a report.
 COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
+COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
 
 LOGGER: Final = AdapterLogger("Lakehouse")
 
@@ -153,14 +157,23 @@ class LakehouseCursor(Cursor):
 
 
 class LakehouseHandle(SessionConnectionWrapper):
-    """What a connection has: its session, and what it has seen of tables."""
+    """What a connection has: its session, which is opened when it is first asked for, and what it
+    has seen of tables.
+    """
 
-    def __init__(self, session: LakeSession, sessions: Sessions) -> None:
+    def __init__(self, open_session: Callable[[], tuple[LakeSession, Sessions]]) -> None:
         super().__init__(cast(Any, self))
-        self.session: Final = session
         # By relation; forgotten after each statement that may have written something.
         self.looks: Final[dict[str, Table | None]] = {}
-        self._sessions: Final = sessions
+        self._open_session: Final = open_session
+        self._opened: tuple[LakeSession, Sessions] | None = None
+
+    @property
+    def session(self) -> LakeSession:
+        """The session of the connection's thread. Raises what opening the lake raises."""
+        if self._opened is None:
+            self._opened = self._open_session()
+        return self._opened[0]
 
     def cursor(self) -> "LakehouseHandle":
         self._cursor = LakehouseCursor(self)
@@ -170,11 +183,14 @@ class LakehouseHandle(SessionConnectionWrapper):
         """End what Spark is at for this connection, and what it would begin: dbt asks each of them
         on Ctrl-C.
         """
-        self.session.cancel()
+        if self._opened is not None:
+            self._opened[0].cancel()
 
     def close(self) -> None:
         super().close()
-        self._sessions.give_back(self.session)
+        if self._opened is not None:
+            session, sessions = self._opened
+            sessions.give_back(session)
 
 
 def ending_text(error: BaseException) -> str:
@@ -256,6 +272,15 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def open(self, connection: Connection) -> Connection:  # type: ignore[override]
         if connection.state == ConnectionState.OPEN:
             return connection
+        connection.handle = LakehouseHandle(self._session)
+        if not self.only_compiles:
+            # The run's lock comes before anything is read.
+            _ = connection.handle.session
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    def _session(self) -> tuple[LakeSession, Sessions]:
+        """A session for a connection, and the lake's sessions, to which it is given back."""
         with self.exception_handler("opening the lake"), telling(LOGGER.info):
             sessions = self._opened()
             session = sessions.take()
@@ -265,9 +290,24 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
             register_references(session.spark)
             session.has_references = True
-        connection.handle = LakehouseHandle(session, sessions)
-        connection.state = ConnectionState.OPEN
-        return connection
+        return session, sessions
+
+    @property
+    def only_compiles(self) -> bool:
+        """Whether the command compiles SQL, and runs none of it."""
+        return self.command in COMMANDS_THAT_ONLY_COMPILE
+
+    @cached_property
+    def at_rest(self) -> TablesAtRest | None:
+        """The lake's tables without Spark, for a command that runs no SQL; None for others, and if
+        only Spark can read them.
+        """
+        if not self.only_compiles:
+            return None
+        with self.exception_handler("reading the lake's catalog"):
+            if has_doubtful_patterns(self._variables.get("topics")):
+                return None
+            return tables_at_rest(self.project().settings)
 
     def _opened(self) -> Sessions:
         """The lake's sessions. For a command that builds, the run's lock is taken first, before

@@ -83,8 +83,7 @@ class LakehouseAdapter(SparkAdapter):
         each run without a word.
         """
         schema = str(schema_relation.schema)
-        found = dict.fromkeys(tables.tables_in(self.lake.spark, schema), RelationType.Table)
-        found.update(dict.fromkeys(tables.views_in(self.lake.spark, schema), RelationType.View))
+        found = self.lake.catalog.relations_in(schema)
         return [
             self.Relation.create(
                 schema=schema,
@@ -103,14 +102,16 @@ class LakehouseAdapter(SparkAdapter):
         """
         return [
             SparkColumn(
-                column=field.name,
-                dtype=field.dataType.simpleString(),
+                column=name,
+                dtype=kind,
                 table_schema=relation.schema,
                 table_name=relation.name,
                 table_type=relation.type,
                 column_index=index,
             )
-            for index, field in enumerate(tables.columns_of(self.lake.spark, relation.render()))
+            for index, (name, kind) in enumerate(
+                self.lake.catalog.columns_of(relation.render()).items()
+            )
         ]
 
     def get_catalog(
@@ -439,7 +440,9 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse(lambda *_: "true")
     @told
     def near_positions(self, rows: str, parent: str) -> str:
-        """See ``compiling.near_positions``."""
+        """See ``compiling.near_positions``; any position, where no statement is run."""
+        if self.lake.only_compiles:
+            return "true"
         return near_positions(self.lake, rows, parent)
 
     @available.parse_none

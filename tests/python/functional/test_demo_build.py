@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
@@ -11,9 +12,12 @@ from dbt_common.exceptions import DbtRuntimeError
 from lakes import DEMO_AS_OF, Lake
 from report_pages import Page, is_sound
 
+from dbt.adapters.lakehouse.connections import LakehouseConnectionManager
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.lake.at_rest import tables_at_rest
 from dbt_lakehouse.report.runs import kept
+from dbt_lakehouse.runs.tables import columns_of
 from tools.benchmarks.statements import asked_by
 from tools.documents.recording import PICTURE, picture
 
@@ -61,6 +65,27 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
     landed = demo.read("bronze.raw_payloads")
     assert {(row["topic"], row["partition"], row["offset"]) for row in landed} == captured
     assert len(landed) == len(captured)
+
+
+def test_a_compilation_starts_no_spark(demo: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: LakehouseConnectionManager) -> NoReturn:
+        raise AssertionError("the lake was opened")
+
+    monkeypatch.setattr(LakehouseConnectionManager, "_open_lake", refuse)
+    compiled = demo.dbt("compile", as_of=DEMO_AS_OF)
+    assert compiled.keys() >= {*LIVE_ROWS, "no_topic_looks_compacted"}
+    assert {*compiled.values()} == {"success"}
+
+
+def test_tables_are_without_spark_as_spark_has_them(demo: Lake) -> None:
+    at_rest = tables_at_rest(demo.load().settings)
+    assert at_rest is not None
+    for name in demo.tables():
+        assert at_rest.look_at(name) == demo.look_at(name)
+        fields = columns_of(demo.spark, name)
+        assert at_rest.columns_of(name) == {
+            field.name: field.dataType.simpleString() for field in fields
+        }
 
 
 def reported(demo: Lake, target: Path, *options: str) -> Page:

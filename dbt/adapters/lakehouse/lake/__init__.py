@@ -20,8 +20,6 @@ from dbt.adapters.lakehouse.lake.runs import Runs
 from dbt.adapters.lakehouse.lake.statements import Statements
 from dbt_lakehouse.texts import sql_text
 
-COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
-
 
 class SparkLake:
     """The parts of the lake, by what they are of. What differs by thread is in its connection."""
@@ -71,7 +69,7 @@ class SparkLake:
     @property
     def only_compiles(self) -> bool:
         """Whether the command compiles SQL, and runs none of it."""
-        return self.connections.command in COMMANDS_THAT_ONLY_COMPILE
+        return self.connections.only_compiles
 
     @property
     def makes_all_anew(self) -> bool:

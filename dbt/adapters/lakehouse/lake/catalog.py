@@ -30,6 +30,8 @@ class Catalog(LakePart):
         """A table as it is now, None if there is none; once between a node's statements that may
         have written something.
         """
+        if (at_rest := self._connections.at_rest) is not None:
+            return at_rest.look_at(str(name))
         looks = self._handle.looks
         if str(name) not in looks:
             looks[str(name)] = tables.look_at(self._spark, str(name))
@@ -55,7 +57,20 @@ class Catalog(LakePart):
             between = (reading.since.snapshot, reading.until.snapshot)
         return tables.may_have_rows(self._spark, str(upstream), conditions, between)
 
+    def relations_in(self, schema: str) -> dict[str, RelationType]:
+        """The tables and views of a schema by their names."""
+        if (at_rest := self._connections.at_rest) is not None:
+            return {
+                each.name: RelationType.View if each.is_view else RelationType.Table
+                for each in at_rest.in_schema(schema)
+            }
+        found = dict.fromkeys(tables.tables_in(self._spark, schema), RelationType.Table)
+        return found | dict.fromkeys(tables.views_in(self._spark, schema), RelationType.View)
+
     def columns_of(self, relation: Any) -> dict[str, str]:
+        at_rest = self._connections.at_rest
+        if at_rest is not None and (found := at_rest.columns_of(str(relation))) is not None:
+            return found
         fields = tables.columns_of(self._spark, str(relation))
         return {field.name: field.dataType.simpleString() for field in fields}
 
