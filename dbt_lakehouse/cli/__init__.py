@@ -93,8 +93,21 @@ def _told(error: Exception) -> tuple[str | None, int]:
         return str(error), error.exit_code
     if isinstance(error, click.ClickException):
         code = error.code if isinstance(error, Failure) else error.exit_code
-        return error.format_message(), code
+        return _with_help(error), code
     return _told_by_spark(error), FAILED
+
+
+def _with_help(error: click.ClickException) -> str:
+    """What click says of a call, and where a wrong one is put right if click does not say how."""
+    text = error.format_message()
+    is_of_value = isinstance(error, click.BadParameter) and not isinstance(
+        error, click.MissingParameter
+    )
+    if not isinstance(error, click.UsageError) or is_of_value or error.ctx is None:
+        return text
+    if "Did you mean" in text:
+        return text
+    return f"{text.rstrip('.')}: `{error.ctx.command_path} --help` says how it is called"
 
 
 def _told_by_spark(error: Exception) -> str | None:

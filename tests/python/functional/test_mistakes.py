@@ -343,6 +343,8 @@ def test_macros_that_take_the_place_of_ours(
         (("shwo",), "No such command 'shwo'. Did you mean 'show'?"),
         (("decode", "--format", "debezium-json"), "(did you mean debezium_json?); known are"),
         (("decode", "--formt", "debezium_json"), "'--formt'. Did you mean '--format'?"),
+        (("why", "orders", "7"), "'--table': `lakehouse why --help` says how it is called"),
+        (("status", "--frmt"), "'--frmt': `lakehouse status --help` says how it is called"),
         (("land",), "land needs either capture FILES or --kafka"),
         (("sql", "select 1", "--csv", "--json"), "--csv, --json: which? Rows are printed in one"),
     ],
