@@ -10,7 +10,7 @@ from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
 from dbt_lakehouse.declared.columns import is_beside, quoted
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
-from dbt_lakehouse.runs.log_input import LogInput, Part
+from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
 
 Log = Mapping[str, Any]
@@ -72,16 +72,7 @@ def _changes_of(log: Log) -> list[str]:
 def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInput:
     if isinstance(of, NodeRun):
         return lake.events.log_input(of, log, which)
-    return LogInput(
-        payloads=str(of.payloads),
-        topics=None,
-        format=None,
-        added=str(of.events),
-        log_times=None,
-        excluded=None,
-        may_name=None,
-        none=str(of.events),
-    )
+    return all_input(of.events, of.payloads)
 
 
 class LogRows:

@@ -77,10 +77,9 @@ def value_of(lake: Lake, query: str) -> Any:
 
 
 def pinned_now(lake: Lake, table: Any) -> str:
-    """A table as it is now, to select from."""
+    """A table as it is now, to select from; its name if it isn't there, of which Spark then tells."""
     now = lake.catalog.look_at(table)
-    assert now is not None
-    return pinned(table, now.snapshot)
+    return str(table) if now is None else pinned(table, now.snapshot)
 
 
 class Building(ABC):

@@ -51,6 +51,20 @@ class LogInput:
     """A table of events, to select none from."""
 
 
+def all_input(events: Any, payloads: Any) -> LogInput:
+    """All that there is in other_events and bronze, or will be."""
+    return LogInput(
+        payloads=str(payloads),
+        topics=None,
+        format=None,
+        added=str(events),
+        log_times=None,
+        excluded=None,
+        may_name=None,
+        none=str(events),
+    )
+
+
 def log_input(
     run: NodeRun,
     log: Mapping[str, Any],

@@ -67,14 +67,29 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
     assert len(landed) == len(captured)
 
 
-def test_a_compilation_starts_no_spark(demo: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command may open the lake."""
+
     def refuse(_: LakehouseConnectionManager) -> NoReturn:
         raise AssertionError("the lake was opened")
 
     monkeypatch.setattr(LakehouseConnectionManager, "_open_lake", refuse)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_compilation_starts_no_spark(demo: Lake) -> None:
     compiled = demo.dbt("compile", as_of=DEMO_AS_OF)
     assert compiled.keys() >= {*LIVE_ROWS, "no_topic_looks_compacted"}
     assert {*compiled.values()} == {"success"}
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_compilation_needs_no_lake(tmp_path: Path) -> None:
+    compiled = Lake(tmp_path).dbt("compile", as_of=DEMO_AS_OF)
+    assert compiled.keys() >= {*LIVE_ROWS, "every_payload_is_accounted_for"}
+    assert {*compiled.values()} == {"success"}
+    assert not (tmp_path / "lake").exists()
 
 
 def test_tables_are_without_spark_as_spark_has_them(demo: Lake) -> None:

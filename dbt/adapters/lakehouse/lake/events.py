@@ -21,7 +21,7 @@ from dbt_lakehouse.runs import (
     tables,
 )
 from dbt_lakehouse.runs.full_snapshots import Sources, reconciled
-from dbt_lakehouse.runs.log_input import LogInput, Part, log_input
+from dbt_lakehouse.runs.log_input import LogInput, Part, all_input, log_input
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import News
 from dbt_lakehouse.runs.taken import text_of
@@ -48,6 +48,9 @@ class Events(LakePart):
 
     def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
         """What a run of a change log reads, see ``dbt_lakehouse.runs.log_input``."""
+        is_first = any(run.table_of(upstream) is None for upstream in run.upstreams)
+        if is_first and self._lake.only_compiles:
+            return all_input(*run.upstreams)
         times = self.corrected_log_times()
         return log_input(run, log, part, times, self._format_of)
 
