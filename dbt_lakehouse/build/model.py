@@ -77,7 +77,7 @@ def value_of(lake: Lake, query: str) -> Any:
 
 
 def pinned_now(lake: Lake, table: Any) -> str:
-    """A table as it is now, to select from; its name if it isn't there, of which Spark then tells."""
+    """A table as it is now, to select from; its name if it isn't there, which Spark then tells."""
     now = lake.catalog.look_at(table)
     return str(table) if now is None else pinned(table, now.snapshot)
 
