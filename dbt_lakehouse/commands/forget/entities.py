@@ -103,7 +103,7 @@ def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
             if "current_state" in each.config.meta and not fold_of_model(graph, each).keyless
         )
         raise ConfigurationError(
-            f"{name} is no table of keys{did_you_mean(name, known)}; such are"
+            f"{name} is not a gold table with a key{did_you_mean(name, known)}; these are:"
             f" {', '.join(known) or 'none'}"
         )
     if fold_of_model(graph, node).keyless:

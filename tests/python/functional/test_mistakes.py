@@ -108,10 +108,13 @@ def test_documentation_without_a_lake_makes_none(
     [
         (("generate", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
         (("redrive", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
-        (("forget", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (
+            ("forget", "--table", "nothing", "--key", "{}"),
+            "nothing is not a gold table with a key; these are:",
+        ),
         (
             ("why", "--table", "accuonts", "--key", "{}"),
-            "accuonts is no table of keys (did you mean accounts?); such are",
+            "accuonts is not a gold table with a key (did you mean accounts?); these are:",
         ),
         (
             ("maintain", "gold.ordres"),
@@ -127,7 +130,10 @@ def test_documentation_without_a_lake_makes_none(
             "a value of account_id is no bigint",
         ),
         (("maintain", "nothing"), "nothing: no table that is maintained has this name; such are"),
-        (("why", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (
+            ("why", "--table", "nothing", "--key", "{}"),
+            "nothing is not a gold table with a key; these are:",
+        ),
         (("why", "--table", "orders", "--key", "{"), "--key is no JSON: expected an object with"),
         (
             ("explain", "--topic", "debezium.sales.order", "--offset", "1"),

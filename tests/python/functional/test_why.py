@@ -293,7 +293,7 @@ def test_a_key_that_only_deletes_without_a_set_name(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("table", "key", "message"),
     [
-        ("no_such", '{"id": 7}', "no_such is no table of keys; such are .*tickets"),
+        ("no_such", '{"id": 7}', "no_such is not a gold table with a key; these are: .*tickets"),
         ("notes", '{"id": 7}', "notes has no key"),
         ("tickets_history", '{"id": 7}', "tickets_history is a history.* ask for .*tickets"),
         ("tickets", '{"name": 7}', "--key: expected a JSON object with id, and nothing else"),
