@@ -135,16 +135,16 @@ class ChangeLog(Building):
         return is_there and self.lake.catalog.may_have_rows(self.this, [])
 
     def _replaced(self, query: str) -> Built:
-        return self.replaced(self._observed(query))
+        return self.replaced(self.lake.commits.observed(self.this, query, self._counted))
 
     def _appended(self, query: str) -> Built:
-        return self.appended(self._observed(query))
+        return self.appended(query, counted=self._counted)
 
-    def _observed(self, query: str) -> str:
-        """The query with what is counted of its rows while they are written."""
+    @property
+    def _counted(self) -> Mapping[str, str] | None:
+        """What is counted of its rows while they are written."""
         leaving = {"leaving": "count_if(size(_unchanged_columns) > 0)"}
-        counted = leaving if self.rows.leaves_columns else None
-        return self.lake.commits.observed(self.this, query, counted)
+        return leaving if self.rows.leaves_columns else None
 
     def _count_ties(self) -> None:
         ties = self.run.truncate_ties

@@ -109,7 +109,7 @@ class CurrentState(Folding):
 
     def sql(self) -> str:
         """The fold of the events that are new to the table, or of all of them for a rebuild: a view
-        that ``build`` defines.
+        that a rebuild defines, and in whose place an increment puts its query.
         """
         return self._states.of(self.view("events"))
 
@@ -234,17 +234,16 @@ class Increment:
                 self._lake.commits.note(self._table.this)
             return self._table.unchanged()
         new_events = self._new_events()
-        self._lake.sql.define(self._table.view("events"), new_events)
         truncates = self._find_truncates()
-        unread = self._unread_keys(truncates)
-        self._take(truncates)
+        unread = self._unread_keys(truncates, new_events)
+        self._take(truncates, new_events)
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
         new = None
         if self._run.has_news_of(self._log):
             # A condition with a subquery can't be observed.
             observed = not self._has_to_compare(truncates)
-            new = self._evaluate(self._table.sql(), is_late, observed=observed)
+            new = self._evaluate(self._states.of(f"({new_events})"), is_late, observed=observed)
             self._lake.declared.keep_doubts(self._table.this, new)
         plan = self._plan(new or Found(), truncates)
         found, answer = new, None
@@ -348,7 +347,7 @@ class Increment:
             )
         return self._of.find_truncates(rows, self._remembered)
 
-    def _unread_keys(self, truncates: Sequence[Truncate]) -> int | None:
+    def _unread_keys(self, truncates: Sequence[Truncate], new_events: str) -> int | None:
         """How many rows end because full snapshots did not read them; None without new ones."""
         snapshots = [each for each in truncates if each.is_new and each.is_of_snapshot]
         if not snapshots:
@@ -359,17 +358,18 @@ class Increment:
                 table=self._table.this,
                 fold=self._fold,
                 truncates=snapshots,
-                events=self._table.view("events"),
+                events=f"({new_events})",
             )
         )
         return found
 
-    def _take(self, truncates: Sequence[Truncate]) -> None:
+    def _take(self, truncates: Sequence[Truncate], new_events: str) -> None:
         """Take away what new truncates do."""
         this = self._table.this
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
-            self._lake.catalog.follow_schema(this, f"select {columns} from ({self._table.sql()})")
+            states = self._states.of(f"({new_events})")
+            self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
         self._of.keep_truncates(truncates)
         for each in truncates:
             # Of several source tables, whose rows it takes is for the fold to say.

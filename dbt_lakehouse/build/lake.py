@@ -215,8 +215,14 @@ class Commits(Protocol):
         """Run a statement that makes a model's table anew; dbt's message."""
         ...
 
-    def append(self, this: Any, query: str, notes: Mapping[str, Any] | None = None) -> str:
-        """Append a query's rows to a model's table; dbt's message."""
+    def append(
+        self,
+        this: Any,
+        query: str,
+        notes: Mapping[str, Any] | None = None,
+        counted: Mapping[str, str] | None = None,
+    ) -> str:
+        """Append a query's rows to a model's table, and count meanwhile; dbt's message."""
         ...
 
     def write_table(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:

@@ -132,9 +132,16 @@ class Building(ABC):
         statement = self.model.created(query)
         return Built(self.lake.commits.replace(self.this, statement, notes), statement)
 
-    def appended(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
-        """Add a query's rows to the table, and note with them what was read."""
-        return Built(self.lake.commits.append(self.this, query, notes), query)
+    def appended(
+        self,
+        query: str,
+        notes: Mapping[str, Any] | None = None,
+        counted: Mapping[str, str] | None = None,
+    ) -> Built:
+        """Add a query's rows to the table, and note with them what was read; ``counted`` are SQL
+        aggregates of what the lake keeps of them.
+        """
+        return Built(self.lake.commits.append(self.this, query, notes, counted), query)
 
     def written(self, statement: str, notes: Mapping[str, Any] | None = None) -> Built:
         """Run a statement that writes the table, and note with its rows what was read."""

@@ -167,7 +167,7 @@ class RecordedLake:
     def observed(self, this: Any, query: str, aggregates: Mapping[str, str] | None) -> str:
         return query
 
-    def write(self, this: Any, query: str, notes: Any = None) -> str:
+    def write(self, this: Any, query: str, notes: Any = None, counted: Any = None) -> str:
         self.done.append(("append" if self.run.is_incremental else "replace", query))
         if REFUSAL in query and self.keys:
             raise DbtRuntimeError("a message key of other columns than declared")

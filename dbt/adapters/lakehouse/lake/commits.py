@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import DbtRuntimeError
-from pyspark.sql import Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.lake.part import LakePart
@@ -32,15 +32,22 @@ class Commits(LakePart):
         super().__init__(lake)
         self._observations: Final[dict[str, Observation]] = {}
 
-    def append(self, this: BaseRelation, query: str, notes: Mapping[str, Any] | None = None) -> str:
-        """Append a query's rows to a model's table, with its run's notes and more. Raises
-        ``DbtRuntimeError``, as a statement does: its reader may know what it says.
+    def append(
+        self,
+        this: BaseRelation,
+        query: str,
+        notes: Mapping[str, Any] | None = None,
+        counted: Mapping[str, str] | None = None,
+    ) -> str:
+        """Append a query's rows to a model's table, with its run's notes and more; ``counted`` are
+        aggregates as of ``observed``. Raises ``DbtRuntimeError``, as a statement does: its reader
+        may know what it says.
         """
         run = self._lake.runs.run_of(this)
         self._connections.log_statement(f"append to {this}: {query}")
         self._keep_declaration(this, run)
         with self._connections.exception_handler(query):
-            rows = self._handle.session.sql(query)
+            rows = self._observe(this, self._handle.session.sql(query), counted)
             try:
                 commits.append(rows, str(this), run.notes(notes), run.seen)
             finally:
@@ -52,7 +59,7 @@ class Commits(LakePart):
         """Append rows to a model's table beside those that its run appends."""
         run = self._lake.runs.run_of(this)
         before = tables.look_at(self._spark, str(this))
-        rows = self._handle.session.sql(self.observed(this, query, aggregates))
+        rows = self._observe(this, self._handle.session.sql(query), aggregates)
         try:
             commits.append(rows, str(this), run.notes(), before.snapshot if before else None)
         finally:
@@ -178,12 +185,20 @@ class Commits(LakePart):
         """
         if not aggregates:
             return query
-        observation = Observation()
         name = f"{this.schema}__{this.identifier}__observed"
+        rows = self._observe(this, self._handle.session.sql(query), aggregates)
+        rows.createOrReplaceTempView(name)
+        return f"select * from {name}"
+
+    def _observe(
+        self, this: BaseRelation, rows: DataFrame, aggregates: Mapping[str, str] | None
+    ) -> DataFrame:
+        """The rows of a model with what is counted of them, see ``observed``."""
+        if not aggregates:
+            return rows
+        observation = Observation()
         # One struct: each column of PySpark's is a dozen calls of Java.
         fields = ", ".join(f"{sql_text(key)}, {sql}" for key, sql in aggregates.items())
         taken = expr(f"named_struct({fields})").alias("taken")
-        rows = self._handle.session.sql(query).observe(observation, taken)
-        rows.createOrReplaceTempView(name)
         self._observations[str(this)] = observation
-        return f"select * from {name}"
+        return rows.observe(observation, taken)
