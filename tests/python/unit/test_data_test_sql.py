@@ -8,14 +8,18 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
-from test_change_log import declare
+from metadata import row, table
+from test_change_log import declare, made_of
 from test_templates import faults
 
 from dbt_lakehouse.build.context import Context
 from dbt_lakehouse.build.kinds import TESTS
-from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.lake import Lake, LogOfProject
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared import declarations
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.log_input import LogInput, Part
+from dbt_lakehouse.runs.model_run import NodeRun
 
 EVENTS, PAYLOADS, LOG = "silver.other_events", "bronze.raw_payloads", "silver.orders_changes"
 AEROSPIKE: Final = declarations.declare(
@@ -24,6 +28,8 @@ AEROSPIKE: Final = declarations.declare(
     | {"order_by_source_time": None},
     {},
 )["change_log"]
+
+TABLES: Final[dict[str, Table]] = {EVENTS: table(row(1, 2)), PAYLOADS: table(row(1, 2))}
 
 
 @dataclass
@@ -34,6 +40,10 @@ class RecordedLake:
     log: Mapping[str, Any] = field(default_factory=declare)
     found: list[dict[str, Any]] = field(default_factory=list)
     said: Mapping[str, bool | None] = field(default_factory=dict)
+    logs: list[LogOfProject] = field(default_factory=list)
+    is_of_run: bool = False
+    topics: Any = None
+    """``vars.topics``."""
     queries: list[str] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
 
@@ -56,6 +66,28 @@ class RecordedLake:
 
     def compaction_of(self, topics: list[str]) -> Mapping[str, bool | None]:
         return {topic: self.said.get(topic) for topic in topics}
+
+    def look_at(self, name: Any) -> Table | None:
+        return TABLES.get(str(name))
+
+    def as_read(self, upstream: Any, reader: Any) -> str:
+        return f"{upstream} version as of 7"
+
+    def looked_input(self, run: NodeRun, topics: list[str]) -> LogInput:
+        self.queries.append(f"decoded {topics}")
+        return LogInput(None, topics, "f", "added", None, None, None, EVENTS)
+
+    def logs_to_look_at(self) -> list[LogOfProject]:
+        return self.logs
+
+    def log_input(self, run: NodeRun, log: Any, part: Part) -> LogInput:
+        return LogInput(None, None, "f", f"unread_by_{run.own}", None, None, None, EVENTS)
+
+    def events_to_give(self, events: Any) -> str:
+        return "false"
+
+    def run_to_test(self, relation: Any) -> NodeRun | None:
+        return cast(NodeRun, "run") if self.is_of_run else None
 
     def sql_of(self, test: str, table: str, command: str = "build", **arguments: Any) -> str:
         """The compiled SQL of a test."""
@@ -98,6 +130,40 @@ def test_nothing_found_is_a_relation_of_the_same_columns() -> None:
     lake = RecordedLake()
     sql = lake.sql_of("undecoded_topics", EVENTS, quarantined="q")
     assert "from q" in sql and sql.rstrip().endswith("limit 0)") and lake.warned == []
+
+
+COMPACTED: Final = [
+    {"topic": topic, "tombstones": 2, "partition": 0, "offset": 9} for topic in ("a", "b", "c")
+]
+
+
+def test_a_topic_looks_compacted_of_which_nobody_says_whether_it_is() -> None:
+    lake = RecordedLake(found=COMPACTED, said={"a": True, "b": False})
+    sql = lake.sql_of("topics_that_look_compacted", EVENTS, payloads=PAYLOADS)
+    assert "values ('c', 2, 0, 9) as found (topic, tombstones, partition, offset)" in " ".join(
+        sql.replace("\n    ", " ").split()
+    )
+    (warned,) = lake.warned
+    assert warned.startswith("topic c looks compacted: 2 tombstones have no delete before, so rows")
+    topics, decoded, asked = lake.queries
+    assert "select distinct topic" in topics and decoded == "decoded ['a', 'b', 'c']"
+    assert f"from {PAYLOADS} version as of 7" in asked
+
+
+def test_events_are_in_one_place_of_all_that_there_are() -> None:
+    """Of a log that is there its rows, of one that is to be made anew what it will read."""
+    tables = {**TABLES, "silver.read": made_of(declare())}
+    logs = [
+        LogOfProject(name, declare(), NodeRun(tables.get, name, [EVENTS], declare()))
+        for name in ("silver.read", "silver.new")
+    ]
+    assert [each.run.is_incremental for each in logs] == [True, False]
+    lake = RecordedLake(logs=logs)
+    of_all = lake.sql_of("events_in_place", EVENTS, payloads="p")
+    assert "from silver.read" in of_all and "from silver.new" not in of_all
+    assert "unread_by_silver.new" in of_all and "semi join" not in of_all
+    lake.is_of_run = True
+    assert "left semi join p using" in lake.sql_of("events_in_place", EVENTS, payloads="p")
 
 
 @pytest.mark.parametrize("test", ["unique_combination", "one_change_per_position"])
