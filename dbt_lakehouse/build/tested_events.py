@@ -101,7 +101,8 @@ def _tombstones_without_delete(of: DataTest) -> str:
     lake, events, payloads = of.lake, of.table, of.arguments["payloads"]
     added = of.added_rows(events)
     # Of what no tombstone is in, nothing is decoded.
-    topics = [row["topic"] for row in lake.sql.query(render("tombstone_topics", events=added))]
+    found = lake.sql.query(render("tombstone_topics", events=added))
+    topics = sorted(row["topic"] for row in found)
     run = NodeRun(lake.catalog.look_at, events, [payloads])
     decoding = Decoding(lake, lake.events.topics, of.context.is_decoding)
     return render(
