@@ -60,7 +60,7 @@ class Context:
 
     def warn(self, message: str) -> None:
         """Warn the user; an error with dbt's ``--warn-error``."""
-        self.of["exceptions"].warn(message)
+        self.of["exceptions"]["warn"](message)
 
     @property
     def _command(self) -> str:

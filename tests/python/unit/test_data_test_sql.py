@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
+from dbt.context import exceptions_jinja
 from metadata import row, table
 from test_change_log import declare, made_of
 from test_templates import faults
@@ -95,7 +96,7 @@ class RecordedLake:
             "flags": SimpleNamespace(WHICH=command),
             "model": {"resource_type": "test"},
             "var": {"undecoded_topics": ["known"]}.get,
-            "exceptions": SimpleNamespace(warn=self.warned.append),
+            "exceptions": {"warn": self.warned.append},
         }
         of = DataTest(cast(Lake, self), Context(dbts), test, table, arguments)
         sql = TESTS[test](of)
@@ -237,3 +238,12 @@ def test_what_a_command_does_with_a_node(
     model = {} if kind is None else {"model": {"resource_type": kind}}
     of = Context({"flags": SimpleNamespace(WHICH=command), **model})
     assert (of.is_building, of.is_decoding) == (builds, decodes)
+
+
+def test_a_warning_is_dbts(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[Any] = []
+    monkeypatch.setattr(
+        exceptions_jinja, "warn_or_error", lambda event, node: warned.append(event.msg)
+    )
+    Context({"exceptions": exceptions_jinja.wrapped_exports(None)}).warn("it looks compacted")
+    assert warned == ["it looks compacted"]
