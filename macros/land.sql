@@ -6,7 +6,7 @@
 {% macro land() %}
     {% if execute %}
         {% for sentence in adapter.land() %}
-            {% do log(sentence, info=true) %}
+            {{ log(sentence, info=true) }}
         {% endfor %}
     {% endif %}
 {% endmacro %}

@@ -6,6 +6,7 @@ from typing import Any
 
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
+from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.key_updates import KeyUpdates
 from dbt_lakehouse.build.log_places import LogPlaces
@@ -21,6 +22,13 @@ from dbt_lakehouse.declared.widening import Kind
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.log_input import Part
 from dbt_lakehouse.runs.model_run import NodeRun, kept
+
+
+def model_of_log(of: Compiling) -> str:
+    """The SQL of the model of a change log, whose run begins here if it is run."""
+    log, upstreams = of.declared["change_log"], [of.reads["events"], of.reads["payloads"]]
+    anew = of.context.makes_anew if of.is_building else None
+    return change_log_sql(of.this, of.context.model["name"], log, upstreams, of.decoding, anew)
 
 
 def change_log_sql(

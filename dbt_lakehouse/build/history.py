@@ -5,12 +5,24 @@ from typing import Any
 
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import RECORDED, Fold
+from dbt_lakehouse.runs.graph import refuse_other_sql
 from dbt_lakehouse.runs.model_run import NodeRun
+
+
+def model_of_history(of: Compiling) -> str:
+    """The SQL of the model of a history, whose run begins here if it is run."""
+    refuse_other_sql(of.context.model, "history")
+    changes = of.reads["changes"]
+    fold = of.lake.declared.fold_of(changes, **of.declared["history"], is_history=True)
+    upstreams = [changes, of.context.ref("set_less_deletes")] if fold.namespace else [changes]
+    run = of.begin_run(upstreams, fold, refolds=True) if of.is_building else None
+    return history_sql(of.this, fold, upstreams, of.as_of, run)
 
 
 def history_sql(

@@ -1,26 +1,18 @@
-"""What builds a model, by its materialization, and what gives the SQL of models of ours."""
+"""What builds a model, by its materialization, and what gives the SQL of models and data tests."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dbt_lakehouse.build.change_log import ChangeLog
-from dbt_lakehouse.build.compiling import Compiling
-from dbt_lakehouse.build.current_state import CurrentState
-from dbt_lakehouse.build.deleted_rows import WithDeletedRows
-from dbt_lakehouse.build.history import BitemporalHistory, History
-from dbt_lakehouse.build.keyless import KeylessRows
+from dbt_lakehouse.build import own_models, tested_events, tested_logs, tested_rows
+from dbt_lakehouse.build.change_log import ChangeLog, model_of_log
+from dbt_lakehouse.build.compiling import Compiling, new_rows
+from dbt_lakehouse.build.gold import gold_building, gold_sql
+from dbt_lakehouse.build.history import BitemporalHistory, History, model_of_history
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import AppendOnly, Building, Model, StateTable
 from dbt_lakehouse.build.other_events import OtherEvents, looked_events
-from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
-
-
-def _gold(lake: Lake, model: Model) -> Building:
-    of = lake.runs.run_of(model.this).fold
-    assert of is not None
-    if of.keyless:
-        return KeylessRows(lake, model)
-    return WithDeletedRows(lake, model) if of.deleted_rows else CurrentState(lake, model)
+from dbt_lakehouse.build.tested import FOLD_TESTS, of_fold
+from dbt_lakehouse.build.testing import DataTest
 
 
 def _history(lake: Lake, model: Model) -> Building:
@@ -32,7 +24,7 @@ def _history(lake: Lake, model: Model) -> Building:
 KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
     "change_log": ChangeLog,
-    "current_state": _gold,
+    "current_state": gold_building,
     "history": _history,
     "other_events": OtherEvents,
     "state_table": StateTable,
@@ -40,8 +32,30 @@ KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
 """What builds a model, by its materialization."""
 
 MODELS: Final[Mapping[str, Callable[[Compiling], str]]] = {
+    "change_log": model_of_log,
+    "current_state": gold_sql,
+    "history": model_of_history,
+    "new_rows": new_rows,
+    "deleted_keys": own_models.deleted_keys,
     "other_events": looked_events,
-    "quarantined_payloads": quarantined_payloads,
-    "set_less_deletes": set_less_deletes,
+    "quarantined_payloads": own_models.quarantined_payloads,
+    "set_less_deletes": own_models.set_less_deletes,
 }
-"""The SQL of models of ours, by their names."""
+"""The SQL of models: of those that a public macro declares, what they select from, and our own by
+their names.
+"""
+
+TESTS: Final[Mapping[str, Callable[[DataTest], str]]] = {
+    **dict.fromkeys(FOLD_TESTS, of_fold),
+    "no_misfits": tested_logs.no_misfits,
+    "no_unknown_columns": tested_logs.no_unknown_columns,
+    "one_change_per_position": tested_logs.one_change_per_position,
+    "not_null_columns": tested_rows.not_null_columns,
+    "unique_combination": tested_rows.unique_combination,
+    "added_rows": tested_rows.added_rows,
+    "as_read": tested_rows.as_read,
+    "events_in_place": tested_events.events_in_place,
+    "topics_that_look_compacted": tested_events.topics_that_look_compacted,
+    "undecoded_topics": tested_events.undecoded_topics,
+}
+"""The SQL of data tests, and of what they select from, by their names."""

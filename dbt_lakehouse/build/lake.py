@@ -1,7 +1,7 @@
 """What runs a model asks this of the adapter: of Spark, Iceberg and dbt's graph."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,21 @@ from dbt_lakehouse.runs.taken import TakenEvents
 
 Condition = tuple[str, str, Any]
 """A column, an operator, a value (``tables.may_have_rows``)."""
+
+
+class LookedAt(NamedTuple):
+    """Which events of a change log its tests look at: of which run, and which part."""
+
+    run: NodeRun
+    part: Part
+
+
+class LogOfProject(NamedTuple):
+    """A change log with its declaration, and a run that tells what it has not read yet."""
+
+    relation: Any
+    log: Mapping[str, Any]
+    run: NodeRun
 
 
 class Statements(Protocol):
@@ -156,6 +171,8 @@ class Runs(Protocol):
         of: Fold | Mapping[str, Any] | None,
         anew: bool,
         *,
+        merges: bool = False,
+        refolds: bool = False,
         wanted: Wanted = None,
         follows: bool = False,
         reason: str | None = None,
@@ -163,9 +180,49 @@ class Runs(Protocol):
         """Find out what is new to a model's table, see ``NodeRun``."""
         ...
 
+    def moment(self, given: Any) -> str:
+        """The moment of this command as text; ``given`` is ``vars.as_of``."""
+        ...
+
+    def added_rows(self, relation: Any) -> str | None:
+        """The rows that this command has added to an append-only table, to select from; None for
+        all.
+        """
+        ...
+
+    def as_read(self, upstream: Any, reader: Any) -> str:
+        """What was read of a table for another one, to select from."""
+        ...
+
 
 class Declared(Protocol):
     """What models are declared to be."""
+
+    def fold_of(
+        self,
+        changes: Any,
+        columns: Sequence[str] | None = None,
+        track_columns: Sequence[str] | None = None,
+        is_history: bool = False,
+        bitemporal: bool = False,
+        deleted_rows: bool = False,
+    ) -> Fold:
+        """What a gold table or a history takes of the declaration of its log."""
+        ...
+
+    def fold_to_test(self, model: Any, test: str, current: Any = None) -> Fold:
+        """The same of a table that is there, for a test; ``current`` is the gold table that a
+        history is held against.
+        """
+        ...
+
+    def fold_of_table(self, model: Any) -> Fold:
+        """The same, as it is declared."""
+        ...
+
+    def log_to_test(self, log: Any, test: str) -> Mapping[str, Any]:
+        """The declaration of a change log, for a test."""
+        ...
 
     def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
         """Stop a model whose contract is enforced if it has other columns."""
@@ -288,6 +345,24 @@ class Events(Protocol):
         """
         ...
 
+    def log_to_look_at(self, model: Any, log: Mapping[str, Any]) -> LookedAt:
+        """Which events of a change log its tests look at."""
+        ...
+
+    def logs_to_look_at(self) -> Sequence[LogOfProject]:
+        """All change logs."""
+        ...
+
+    def events_to_give(self, events: Any) -> str:
+        """A condition on rows of other_events (SQL) that holds for those that it gives to change
+        logs when it runs next.
+        """
+        ...
+
+    def topics_with_changes(self, events: Any) -> Sequence[str]:
+        """The topics of which any event that changes a row was decoded."""
+        ...
+
     def corrected_log_times(self) -> str | None:
         """The table of log times that are not their payload's own timestamp, None without rows."""
         ...
@@ -385,6 +460,11 @@ class Lake(Protocol):
 
     @property
     def functions(self) -> Functions: ...
+
+    @property
+    def only_compiles(self) -> bool:
+        """Whether the command compiles SQL, and runs none of it."""
+        ...
 
     def tell(self, message: str) -> None:
         """Tell the user."""

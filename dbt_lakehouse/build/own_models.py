@@ -21,3 +21,13 @@ def set_less_deletes(of: Compiling) -> str:
     """Aerospike's deletes without a set, which are of all tables of their namespace."""
     events = of.new_rows(of.reads["events"], wanted="set_less_deletes")
     return render("set_less_deletes", events=events)
+
+
+def deleted_keys(of: Compiling) -> str:
+    """The keys that new deletes without a set say are gone, with what is remembered of them."""
+    deletes, goes_on = of.reads["deletes"], of.goes_on
+    if of.is_building:
+        run = of.begin_run([deletes], merges=True)
+        deletes, goes_on = run.rows(deletes), run.is_incremental
+    remembered = of.this if goes_on else None
+    return render("deleted_keys", deletes=deletes, remembered=remembered, as_of=of.as_of)

@@ -10,6 +10,7 @@ from dbt_lakehouse.build.folding import may_have_new_truncates
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.runs.model_run import AS_OF
 
@@ -22,7 +23,7 @@ def live_rows(table: Any, of: Fold) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DataTests:
+class FoldTests:
     """A gold table or history under test, with what it takes of its log; ``current`` are the live
     rows of the gold table that a history is held against, ``as_of`` is the moment of the command as
     text.
@@ -104,10 +105,18 @@ class DataTests:
         )
 
 
-TESTS: Final[Mapping[str, Callable[[DataTests], str]]] = {
-    "unique_key": DataTests.unique_key,
-    "no_absent_keys": DataTests.no_absent_keys,
-    "equals_refold": DataTests.equals_refold,
-    "is_history": DataTests.is_history,
+FOLD_TESTS: Final[Mapping[str, Callable[[FoldTests], str]]] = {
+    "unique_key": FoldTests.unique_key,
+    "no_absent_keys": FoldTests.no_absent_keys,
+    "equals_refold": FoldTests.equals_refold,
+    "is_history": FoldTests.is_history,
 }
-"""What gives the SQL of a test, by its name."""
+"""What gives the SQL of a test of a gold table or history, by its name."""
+
+
+def of_fold(of: DataTest) -> str:
+    """The SQL of one of them. ``current`` is the gold table that a history is held against."""
+    declared, current = of.lake.declared, of.arguments.get("current")
+    fold = declared.fold_to_test(of.table, of.test, current)
+    gold = None if current is None else live_rows(current, declared.fold_of_table(current))
+    return FOLD_TESTS[of.test](FoldTests(of.lake, of.table, fold, of.as_of, gold))

@@ -49,6 +49,25 @@ ARGUMENTS: Final = MappingProxyType(
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
 
 
+def declare(
+    macro: str, arguments: Mapping[str, Any], unknown: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """What the ``meta`` of a model keeps of the call of a macro: of a change log what it means, of
+    others the arguments. ``unknown`` are those that the macro does not have.
+
+    Raises ``CompilationError`` if there are any, or for what can't be declared.
+    """
+    refuse_arguments(macro, unknown)
+    if macro == "aerospike_change_log":
+        # A record's key is its digest.
+        return {"change_log": change_log({**arguments, "key": {}, "keyless": False})}
+    if macro == "change_log":
+        return {"change_log": change_log(arguments)}
+    # Few tables keep deleted rows: the meta of the others stays what it was before any could.
+    kept = (each for each in arguments.items() if each != ("deleted_rows", False))
+    return {macro: dict(kept)}
+
+
 def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a change log's ``meta`` keeps of its declaration:
 

@@ -9,9 +9,9 @@
     {%- set strategy = config.get('incremental_strategy') or default -%}
     {%- set known = ['append', 'merge', 'insert_overwrite', 'microbatch'] -%}
     {%- if strategy not in known -%}
-        {%- do exceptions.raise_compiler_error(
+        {{ exceptions.raise_compiler_error(
             'incremental_strategy is ' ~ strategy ~ ': it is one of ' ~ known | join(', ')
-        ) -%}
+        ) }}
     {%- endif -%}
     {{ return(strategy) }}
 {%- endmacro %}

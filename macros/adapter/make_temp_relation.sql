@@ -5,7 +5,7 @@
 #}
 {% macro lakehouse__make_temp_relation(base_relation, suffix) %}
     {% set name = base_relation.schema ~ '__' ~ base_relation.identifier ~ suffix %}
-    {% do return(
+    {{ return(
         base_relation.incorporate(path={'identifier': name}).include(database=false, schema=false)
-    ) %}
+    ) }}
 {% endmacro %}

@@ -66,8 +66,7 @@
     keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none,
     order_by=none, reconcile_snapshots=false
 ) -%}
-    {%- do adapter.refuse_arguments('change_log', kwargs) -%}
-    {{ dbt._declare_change_log({
+    {%- set own = {
         'columns': columns,
         'source_table': source_table,
         'key': key,
@@ -82,7 +81,10 @@
         'follow': follow,
         'order_by': order_by,
         'reconcile_snapshots': reconcile_snapshots,
-    }) }}
+    } -%}
+    {%- set payloads = source('bronze', 'raw_payloads') -%}
+    {%- set reads = {'events': ref('other_events'), 'payloads': payloads} -%}
+    {{ dbt.model_sql('change_log', reads, adapter.declare('change_log', own, kwargs)) }}
 {%- endmacro %}
 
 {#
@@ -112,35 +114,17 @@
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
     follow=none
 ) -%}
-    {%- do adapter.refuse_arguments('aerospike_change_log', kwargs) -%}
-    {{ dbt._declare_change_log({
+    {%- set own = {
         'columns': columns,
         'namespace': namespace,
         'set': set,
-        'key': {},
         'topic': topic,
         'where': where,
-        'keyless': false,
         'partial': partial,
         'order_by_source_time': order_by_source_time,
         'follow': follow,
-    }) }}
-{%- endmacro %}
-
-{#
-  Declares a model a change log, and gives the SQL of its body. The declaration stays in the
-  model's meta, where gold tables, tests, and runs that find it changed look it up.
-#}
-{% macro _declare_change_log(arguments) -%}
-    {%- set log = adapter.declare_change_log(arguments) -%}
-    {{- config(materialized='change_log', meta={'change_log': log}) -}}
-    {{ adapter.change_log_sql(
-        this,
-        model.name,
-        log,
-        [ref('other_events'), source('bronze', 'raw_payloads')],
-        should_full_refresh() if dbt.is_building() else none,
-        var('topics', none),
-        dbt.is_decoding()
-    ) }}
+    } -%}
+    {%- set payloads = source('bronze', 'raw_payloads') -%}
+    {%- set reads = {'events': ref('other_events'), 'payloads': payloads} -%}
+    {{ dbt.model_sql('change_log', reads, adapter.declare('aerospike_change_log', own, kwargs)) }}
 {%- endmacro %}

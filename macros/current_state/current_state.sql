@@ -17,36 +17,10 @@
           `_deleted_at` (dbt_lakehouse/build/deleted_rows.py).
 #}
 {% macro current_state(changes, columns=none, deleted_rows=false) -%}
-    {%- do adapter.refuse_arguments('current_state', kwargs) -%}
-    {%- set options = {'columns': columns} -%}
-    {%- if deleted_rows -%}
-        {%- do options.update(deleted_rows=true) -%}
-    {%- endif -%}
-    {{- config(materialized='current_state', meta={'current_state': options}) -}}
-    {%- do adapter.refuse_other_sql(model, 'current_state') -%}
-    {#- What runs read and write beside the log. -#}
-    {%- do [ref('deleted_keys'), ref('fold_counters')] -%}
-    {%- if not execute -%}
-        {%- do ref('set_less_deletes') -%}
-        {%- do return('') -%}
-    {%- endif -%}
-    {%- set fold = adapter.fold_of(changes, columns, deleted_rows=deleted_rows) -%}
-    {%- if dbt.is_building() -%}
-        {%- if fold.deleted_rows -%}
-            {%- set more = [ref('set_less_deletes')] if fold.namespace else [] -%}
-        {%- else -%}
-            {%- set more = [] if fold.keyless else [adapter.own_table('deleted_keys')] -%}
-        {%- endif -%}
-        {%- do dbt.begin_run(
-            [changes] + more, fold, refolds=fold.keyless or fold.deleted_rows
-        ) -%}
-    {%- endif -%}
-    {{ adapter.current_state_sql(
-        model,
-        fold,
-        changes,
-        ref('set_less_deletes') if fold.namespace else none,
-        dbt.as_of_text(),
-        this if dbt.is_building() else none
+    {%- set own = {'columns': columns, 'deleted_rows': deleted_rows} -%}
+    {#- What runs read and write beside the log; the last one is of namespaces alone. -#}
+    {%- do [ref('deleted_keys'), ref('fold_counters'), execute or ref('set_less_deletes')] -%}
+    {{ dbt.model_sql(
+        'current_state', {'changes': changes}, adapter.declare('current_state', own, kwargs)
     ) }}
 {%- endmacro %}

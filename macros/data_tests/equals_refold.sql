@@ -5,7 +5,5 @@
 #}
 {% test equals_refold(model) %}
 {{- config(tags=['nightly']) -}}
-{%- if execute -%}
-{{ adapter.test_sql('equals_refold', model, dbt.as_of_text()) }}
-{%- endif -%}
+{{- dbt.sql_of_test('equals_refold', model) if execute -}}
 {% endtest %}

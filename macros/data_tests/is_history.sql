@@ -9,7 +9,5 @@
 {% test is_history(model, current) %}
 {{- config(tags=['nightly']) -}}
 {%- set gold = ref(current) -%}
-{%- if execute -%}
-{{ adapter.test_sql('is_history', model, dbt.as_of_text(), gold) }}
-{%- endif -%}
+{{- dbt.sql_of_test('is_history', model, {'current': gold}) if execute -}}
 {% endtest %}

@@ -4,7 +4,5 @@
 #}
 {% test no_absent_keys(model) %}
 {{- config(tags=['nightly']) -}}
-{%- if execute -%}
-{{ adapter.test_sql('no_absent_keys', model, dbt.as_of_text()) }}
-{%- endif -%}
+{{- dbt.sql_of_test('no_absent_keys', model) if execute -}}
 {% endtest %}

@@ -5,24 +5,5 @@
 #}
 {% test no_misfits(model) %}
 {{- config(severity='warn', tags=['nightly']) -}}
-{%- if execute -%}
-{%- set log = adapter.log_to_test(model, 'no_misfits') -%}
-{%- set key = log.key or ['_digest'] -%}
-select _position, misfit.column, misfit.text
-from {{ dbt.added_rows(model) }}
-lateral view explode(
-    {%- if log.keyless %}
-    _misfits
-    {%- else %}
-    _misfits
-    || case
-        when _operation <> 'truncate' and ({{ dbt.quoted(key) | join(' is null or ') }} is null)
-            then array(
-                named_struct('column', {{ dbt.sql_text(key | join(", ")) }}, 'text', 'no key')
-            )
-        else array()
-    end
-    {%- endif %}
-) as misfit
-{%- endif -%}
+{{- dbt.sql_of_test('no_misfits', model) if execute -}}
 {% endtest %}

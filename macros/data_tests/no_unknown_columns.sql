@@ -9,39 +9,5 @@
 #}
 {% test no_unknown_columns(model) %}
 {{- config(severity='warn', tags=['nightly']) -}}
-{%- if execute -%}
-{%- set log = adapter.log_to_test(model, 'no_unknown_columns') -%}
-{%- set events = dbt.events_to_test(model, log) -%}
-{%- set fields = [] -%}
-{#- `$partial` says that an image is not whole. -#}
-{%- for field in log.fields + ['$partial'] -%}
-    {%- do fields.append(dbt.sql_text(field)) -%}
-{%- endfor -%}
-{%- set fields = 'array(' ~ fields | join(', ') ~ ')' -%}
-with images as (
-    select {{ dbt.event_position('events') }} as position, image
-    from {{ events }} as events
-    lateral view explode(array(before, after)) as image
-    where
-        operation <> 'truncate'
-),
-
-unknown as (
-    select position, image
-    from images
-    where
-        size(array_except(json_object_keys(image), {{ fields }})) > 0
-        {%- if '$' in log.fields %}
-        and false
-        {%- endif %}
-)
-
-select
-    field.key as column,
-    schema_of_variant_agg(field.value) as observed_type,
-    min(position) as first_position
-from unknown, lateral variant_explode(try_parse_json(image)) as field
-where not array_contains({{ fields }}, field.key)
-group by field.key
-{%- endif -%}
+{{- dbt.sql_of_test('no_unknown_columns', model) if execute -}}
 {% endtest %}

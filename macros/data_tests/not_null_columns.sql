@@ -6,12 +6,5 @@
 #}
 {% test not_null_columns(model, columns) %}
 {{- config(tags=['nightly']) -}}
-{%- if execute -%}
-select {{ dbt.quoted(columns) | join(', ') }}
-from {{ dbt.added_rows(model) }}
-where
-    {% for column in dbt.quoted(columns) %}
-    {{ column }} is null{{ ' or ' if not loop.last }}
-    {% endfor %}
-{%- endif -%}
+{{- dbt.sql_of_test('not_null_columns', model, {'columns': columns}) if execute -}}
 {% endtest %}

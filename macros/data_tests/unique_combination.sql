@@ -7,14 +7,5 @@
 #}
 {% test unique_combination(model, columns) %}
 {{- config(tags=['nightly']) -}}
-{%- if execute -%}
-{%- set added = adapter.added_rows(model) if 'offset' in columns -%}
-select {{ dbt.quoted(columns) | join(', ') }}, count(*) as copies
-from {{ model }}
-{%- if added %}
-where {{ dbt.is_near_positions(added) }}
-{%- endif %}
-group by {{ dbt.quoted(columns) | join(', ') }}
-having count(*) > 1
-{%- endif -%}
+{{- dbt.sql_of_test('unique_combination', model, {'columns': columns}) if execute -}}
 {% endtest %}

@@ -1,7 +1,5 @@
 {# Each row of a gold table has its whole key, and no two have the same. #}
 {% test unique_key(model) %}
 {{- config(tags=['nightly']) -}}
-{%- if execute -%}
-{{ adapter.test_sql('unique_key', model, dbt.as_of_text()) }}
-{%- endif -%}
+{{- dbt.sql_of_test('unique_key', model) if execute -}}
 {% endtest %}

@@ -15,22 +15,10 @@
       bitemporal: whether it has what was believed before, too: `recorded_from` and `recorded_to`.
 #}
 {% macro history(changes, track_columns=none, columns=none, bitemporal=false) -%}
-    {%- do adapter.refuse_arguments('history', kwargs) -%}
-    {{- config(
-        materialized='history',
-        meta={'history': {
-            'columns': columns, 'track_columns': track_columns, 'bitemporal': bitemporal
-        }}
-    ) -}}
-    {%- do adapter.refuse_other_sql(model, 'history') -%}
-    {%- if not execute -%}
-        {%- do ref('set_less_deletes') -%}
-        {%- do return('') -%}
-    {%- endif -%}
-    {%- set fold = adapter.fold_of(
-        changes, columns, track_columns, is_history=true, bitemporal=bitemporal
-    ) -%}
-    {%- set upstreams = [changes, ref('set_less_deletes')] if fold.namespace else [changes] -%}
-    {%- set run = dbt.begin_run(upstreams, fold, refolds=true) if dbt.is_building() else none -%}
-    {{ adapter.history_sql(this, fold, upstreams, dbt.as_of_text(), run) }}
+    {%- set own = {
+        'columns': columns, 'track_columns': track_columns, 'bitemporal': bitemporal
+    } -%}
+    {#- Of namespaces alone. -#}
+    {%- do execute or ref('set_less_deletes') -%}
+    {{ dbt.model_sql('history', {'changes': changes}, adapter.declare('history', own, kwargs)) }}
 {%- endmacro %}

@@ -4,6 +4,5 @@
   log takes of it is in other_events.
 #}
 {% macro drop_change_events() %}
-    {% set freed = adapter.drop_change_events(ref('other_events')) %}
-    {% do dbt.log_info(freed) %}
+    {{ log(adapter.drop_change_events(ref('other_events')), info=true) }}
 {% endmacro %}

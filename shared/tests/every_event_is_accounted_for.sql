@@ -17,7 +17,7 @@ with events as (
         count_if(operation = 'schema_change') as schema_changes,
         count_if(operation = 'invalid') as invalid,
         count_if(error_code is not null and error_detail is not null) as errors
-    from {{ dbt.added_rows(ref("other_events")) }}
+    from {{ dbt.sql_of_test("added_rows", ref("other_events")) }}
     group by topic, partition, offset
 ),
 

@@ -4,7 +4,9 @@
 -- gap, each once in other_events or in change logs, and no event has come from anywhere else.
 -- Payloads that have landed since the run has read bronze are the next one's; those of logs that
 -- have not read as far yet are theirs.
-{% set payloads = dbt.as_read(source("bronze", "raw_payloads"), ref("other_events")) %}
+{% set events = ref("other_events") %}
+{% set bronze = source("bronze", "raw_payloads") %}
+{% set payloads = dbt.sql_of_test("as_read", bronze, {"reader": events}) %}
 with payloads as (
     select
         topic,
@@ -22,7 +24,7 @@ events as (
         count(*) = count(distinct place) as is_once,
         count(distinct place) = 1
         or not bool_or(place = 'other_events' and not is_shared) as is_in_one
-    from {{ dbt.events_in_place(ref("other_events"), payloads) }}
+    from {{ dbt.sql_of_test("events_in_place", events, {"payloads": payloads}) }}
     group by topic, partition, offset, event_index
 ),
 

@@ -1,5 +1,6 @@
 {{ config(tags=["nightly"]) }}
 
+{% set reader = {"reader": ref("other_events")} %}
 -- Within a partition the log time never goes back, so log order is the order of the offsets.
 with payloads as (
     select
@@ -7,7 +8,7 @@ with payloads as (
         payloads.partition,
         payloads.offset,
         coalesce(log_times.log_time, payloads.timestamp) as log_time
-    from {{ dbt.as_read(source("bronze", "raw_payloads"), ref("other_events")) }} as payloads
+    from {{ dbt.sql_of_test("as_read", source("bronze", "raw_payloads"), reader) }} as payloads
     left join {{ ref("log_times") }} as log_times using (topic, partition, offset)
 ),
 

@@ -351,6 +351,15 @@ def test_an_argument_that_a_macro_does_not_have_is_asked_for() -> None:
         declarations.refuse_arguments("history", {"column": ["a"]})
 
 
+def test_a_meta_says_only_of_tables_with_deleted_rows_that_they_have_them() -> None:
+    arguments = {"columns": None, "deleted_rows": False}
+    assert declarations.declare("current_state", arguments, {}) == {
+        "current_state": {"columns": None}
+    }
+    arguments["deleted_rows"] = True
+    assert declarations.declare("current_state", arguments, {}) == {"current_state": arguments}
+
+
 def test_the_arguments_are_those_of_the_macros() -> None:
     # A macro whose own argument is missing here would be refused nothing, and a message be wrong.
     folder = ROOT / "dbt" / "include" / "lakehouse" / "macros"
@@ -358,7 +367,7 @@ def test_the_arguments_are_those_of_the_macros() -> None:
     for macro, known in declarations.ARGUMENTS.items():
         (signature,) = re.findall(rf"\{{% macro {macro}\((.*?)\) -%\}}", texts, flags=re.DOTALL)
         assert {*re.findall(r"(?:^|, |\s)(\w+)(?=[,=]|$)", signature)} == known
-        assert f"adapter.refuse_arguments('{macro}', kwargs)" in texts
+        assert f"adapter.declare('{macro}', own, kwargs)" in texts
 
 
 def test_what_a_log_is_ordered_by() -> None:

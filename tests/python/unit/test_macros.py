@@ -21,11 +21,8 @@ from dbt_common.clients.jinja import get_environment
 from jinja2 import nodes
 
 from dbt.adapters.lakehouse.impl import LakehouseAdapter
+from dbt_lakehouse.build.model import Built
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.declared import declarations, fold_of_log
-from dbt_lakehouse.runs.decisions import Found, Newest, Plan, Rebuilt
-from dbt_lakehouse.runs.log_times import LogTimes
-from dbt_lakehouse.runs.model_run import NodeRun
 
 # What is in front of a macro's name once dbt has parsed it.
 PREFIX: Final = "dbt_macro__"
@@ -85,7 +82,7 @@ def dbts_macros() -> frozenset[str]:
 def known_names() -> frozenset[str]:
     """What dbt gives to a model, and the macros that there are."""
     # dbt's documents: what `on-run-end` is given. Macros have their whole names in `dbt`.
-    context = [*ModelContext._context_members_, "results", "dbt"]
+    context = [*ModelContext._context_members_, "context", "results", "dbt"]
     return frozenset([*dbts_macros(), *our_macros(), *context, *ENVIRONMENT.globals])
 
 
@@ -188,27 +185,7 @@ def wrong_methods(template: nodes.Template) -> list[str]:
 @cache
 def attributes() -> Mapping[str, frozenset[str]]:
     """What can be asked of values of ours, by the name that macros have for them."""
-
-    def of(value: Any, *more: str) -> frozenset[str]:
-        return frozenset([*dir(value), *more])
-
-    log = declarations.change_log(
-        {"columns": {}, "key": {"id": "int"}, "keyless": False, "partial": False}
-        | {"order_by_source_time": None, "source_table": "t"}
-        | {"source_schema": None, "source_database": None}
-    )
-    run = NodeRun(lambda name: None, "silver.t", [])
-    return {
-        "run": of(run),
-        "fold": of(fold_of_log.fold(log)),
-        "plan": of(Plan(False, False, False, False, False, False)),
-        "found": of(Found()),
-        "newest": of(Newest(None, None)),
-        "rebuilt": of(Rebuilt(0, 0, Newest(None, None))),
-        "times": of(LogTimes(False, None, None)),
-        "log": frozenset(log),
-        "spec": frozenset(["column", "type", "field", "encoding"]),
-    }
+    return {"built": frozenset(Built._fields)}
 
 
 def unknown_attributes(template: nodes.Template) -> list[str]:
@@ -285,17 +262,16 @@ def test_every_name_is_defined(find: Any) -> None:
             "leaves",
         ),
         ("{% for a in [1] %}{% set b = a %}{% endfor %}{{ b }}", undefined, "b"),
-        ("{% macro m() %}{{ known_time('a') }}{% endmacro %}", wrong_calls, "known_time"),
-        ("{% macro m() %}{{ as_of(1) }}{% endmacro %}", wrong_calls, "as_of"),
-        ("{{ quoted(columns=[]) }}", wrong_calls, "quoted"),
-        ("{{ dbt.quoted(columns=[]) }}", wrong_calls, "quoted"),
-        ("{{ dbt.quotd([]) }}", unknown_macros, "dbt.quotd"),
-        ("{% do adapter.look_at_table(dbt.quotd) %}", unknown_macros, "dbt.quotd"),
+        ("{% macro m() %}{{ model_sql('a') }}{% endmacro %}", wrong_calls, "model_sql"),
+        ("{% macro m() %}{{ goes_on(1) }}{% endmacro %}", wrong_calls, "goes_on"),
+        ("{{ sql_of_test(model='a') }}", wrong_calls, "sql_of_test"),
+        ("{{ dbt.sql_of_test(model='a') }}", wrong_calls, "sql_of_test"),
+        ("{{ dbt.sql_of_tes('a') }}", unknown_macros, "dbt.sql_of_tes"),
+        ("{% do adapter.purge(dbt.sql_of_tes) %}", unknown_macros, "dbt.sql_of_tes"),
         ("{% do adapter.observe() %}", wrong_methods, "observe"),
         ("{% do adapter.look_at(this) %}", wrong_methods, "look_at"),
-        ("{% do adapter.expire_own_history() %}", wrong_methods, "expire_own_history"),
-        ("{% if run.has_new %}{% endif %}", unknown_attributes, "run.has_new"),
-        ("{{ log.is_keyless }}", unknown_attributes, "log.is_keyless"),
+        ("{% do adapter.purge() %}", wrong_methods, "purge"),
+        ("{% if built.statment %}{% endif %}", unknown_attributes, "built.statment"),
     ],
 )
 def test_a_name_that_is_not_is_found(text: str, find: Any, name: str) -> None:
@@ -320,7 +296,7 @@ def test_our_macros_are_called_by_their_whole_names() -> None:
         if _is_whole_name(each)
     ]
     # Those of dbt are for a project to replace.
-    assert set(whole) <= our_macros().keys() and len(whole) > 70
+    assert set(whole) <= our_macros().keys() and len(whole) > 30
     plain = {str(path.relative_to(ROOT)): plain_names(each) for path, each in templates.items()}
     assert {path: found for path, found in plain.items() if found} == {}
 
@@ -338,38 +314,38 @@ def test_hooks_call_our_macros_by_their_whole_names() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{{ as_of() }}",
-        "{% do as_of() %}",
-        "{%- set at = 'where t > ' ~ as_of() ~ ')' -%}",
-        "{{ dbt.sql_text(as_of()) }}",
-        "{{ adapter.evaluate(a, text=as_of()) }}",
-        "{% if not as_of() %}{% endif %}",
-        "{% for each in as_of() if each %}{% endfor %}",
-        "{% macro m(at=as_of()) %}{{ at }}{% endmacro %}",
-        "{% macro m() %}{% set as_of = as_of() %}{{ as_of }}{% endmacro %}",
-        "{% call as_of() %}{% endcall %}",
-        "{% test t(model) %}{{ model }}{{ as_of() }}{% endtest %}",
-        "{% set a %}{{ [1, {'a': (as_of(), 2)}] | join }}{% endset %}",
-        "{{ config(post_hook='{{ as_of() }}') }}",
-        "{{ config(post_hook=['{% do as_of() %}']) }}",
+        "{{ goes_on() }}",
+        "{% do goes_on() %}",
+        "{%- set at = 'where t > ' ~ goes_on() ~ ')' -%}",
+        "{{ dbt.sql_text(goes_on()) }}",
+        "{{ adapter.evaluate(a, text=goes_on()) }}",
+        "{% if not goes_on() %}{% endif %}",
+        "{% for each in goes_on() if each %}{% endfor %}",
+        "{% macro m(at=goes_on()) %}{{ at }}{% endmacro %}",
+        "{% macro m() %}{% set goes_on = goes_on() %}{{ goes_on }}{% endmacro %}",
+        "{% call goes_on() %}{% endcall %}",
+        "{% test t(model) %}{{ model }}{{ goes_on() }}{% endtest %}",
+        "{% set a %}{{ [1, {'a': (goes_on(), 2)}] | join }}{% endset %}",
+        "{{ config(post_hook='{{ goes_on() }}') }}",
+        "{{ config(post_hook=['{% do goes_on() %}']) }}",
         # As values.
-        "{% do adapter.hold_to_key(this, log, sql, as_of) %}",
-        "{% set at = as_of %}",
-        "{{ as_of }}",
+        "{% do adapter.hold_to_key(this, log, sql, goes_on) %}",
+        "{% set at = goes_on %}",
+        "{{ goes_on }}",
     ],
 )
 def test_a_plain_name_is_found(text: str) -> None:
-    assert plain_names(ENVIRONMENT.parse(text)) == {"as_of"}
+    assert plain_names(ENVIRONMENT.parse(text)) == {"goes_on"}
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "{{ dbt.as_of() }}",
-        "{% do adapter.evaluate(this, dbt.as_of) %}",
-        "{% macro as_of(sql_text, key=none) %}{{ sql_text ~ key }}{% endmacro %}",
-        "{% set as_of = 1 %}{{ as_of }}{{ m(as_of=2) }}{{ run.as_of }}{{ 'as_of()' }}",
-        "{# as_of() #}as_of()",
+        "{{ dbt.goes_on() }}",
+        "{% do adapter.evaluate(this, dbt.goes_on) %}",
+        "{% macro goes_on(sql_text, key=none) %}{{ sql_text ~ key }}{% endmacro %}",
+        "{% set goes_on = 1 %}{{ goes_on }}{{ m(goes_on=2) }}{{ run.goes_on }}{{ 'goes_on()' }}",
+        "{# goes_on() #}goes_on()",
         "{{ run_query(load_relation(this)) }}",
     ],
 )

@@ -18,7 +18,7 @@ from dbt_lakehouse.build.history import History, history_sql
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model
-from dbt_lakehouse.build.tested import TESTS, DataTests
+from dbt_lakehouse.build.tested import FOLD_TESTS, FoldTests
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
@@ -130,8 +130,8 @@ class RecordedLake:
     def has_key_updates(self, run: NodeRun, upstream: Any) -> bool:
         return self.resting
 
-    def data_tests(self, of: Fold, current: Relation | None = None) -> DataTests:
-        return DataTests(cast(Lake, self), OWN, of, LATER, current)
+    def data_tests(self, of: Fold, current: Relation | None = None) -> FoldTests:
+        return FoldTests(cast(Lake, self), OWN, of, LATER, current)
 
 
 def run_of(
@@ -332,9 +332,10 @@ def test_data_tests_are_whole(shape: str, may_have: bool) -> None:
     """Of the keys that the command may have changed, or of all."""
     of, gold = history_of(shape, tracked=True), fold_of_log.fold(KEYED[shape])
     history = RecordedLake(run_of(of, upstreams_of(of), made=of), may_have=may_have)
-    queries = {"is_history": TESTS["is_history"](history.data_tests(of, GOLD))}
+    queries = {"is_history": FOLD_TESTS["is_history"](history.data_tests(of, GOLD))}
     lake = RecordedLake(run_of(gold, [LOG, REMEMBERED], made=gold), may_have=may_have)
-    queries |= {name: TESTS[name](lake.data_tests(gold)) for name in TESTS if name not in queries}
+    others = FOLD_TESTS.keys() - queries
+    queries |= {name: FOLD_TESTS[name](lake.data_tests(gold)) for name in others}
     for name, sql in queries.items():
         assert faults(sql) == [], name
         assert ("'start-snapshot-id' = '2000'" in sql) is not may_have, name

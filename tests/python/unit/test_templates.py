@@ -325,6 +325,41 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
+def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates of data tests that ask for no fold."""
+    key = ["`id`", "`it's`"]
+    yield "not_null_columns", {"rows": "r", "columns": key}
+    for near in ("topic = 't'", None):
+        yield "unique_combination", {"table": "t", "near": near, "columns": key}
+        operations = {"operations": ["upsert", "it's"]}
+        yield "one_change_per_position", {"table": "t", "near": near, **operations}
+    for each in (key, []):
+        yield "no_misfits", {"rows": "r", "key": each, "named": "id, it's"}
+    for has_whole_image in YES_AND_NO:
+        fields = ["it's", "$partial"]
+        yield (
+            "no_unknown_columns",
+            {"events": "e", "fields": fields, "has_whole_image": has_whole_image},
+        )
+    for topics in ([], ["a", "it's"]):
+        yield (
+            "undecoded_topics",
+            {"events": "e", "quarantined": "q", "decoded": topics, "known": topics},
+        )
+    yield "tombstone_topics", {"events": "e"}
+    yield "topics_that_look_compacted", {"added": "a", "payloads": "p", "earlier": "e"}
+    row = {"topic": "it's", "payloads": 3}
+    for found in ([], [row], [row, row]):
+        yield "found_once", {"query": "select 1", "found": found}
+    logs = [
+        {"place": "it's", "rows": rows, "unread": unread}
+        for rows, unread in (("r", "u"), ("r", None), (None, "u"))
+    ]
+    for of, payloads in product(([], logs[:1], logs), ("p", None)):
+        place = {"events": "e version as of 1", "own": "o", "given": "false"}
+        yield "events_in_place", {**place, "logs": of, "payloads": payloads}
+
+
 def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each template that tables without a key use."""
     for keys in ("k", None):
@@ -346,6 +381,8 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             },
         )
     yield "source_places", {"rows": "r"}
+    for properties in ({"a.b": "it's", "c": "true"}, {}):
+        yield "table_properties", {"properties": properties}
     for key in ([], ["`id`", "`n`"]):
         yield "fill_source_places", {"table": "t", "own": "o", "key": key}
     yield "placed_truncates", {"log": "l", "new": "n", "key": "`id`"}
@@ -419,6 +456,8 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             yield "follow_logs", {"events": "o", "taken": logs, "comes": comes, "left": left}
     yield "untaken", {"events": "select 1"}
     yield "set_less_deletes", {"events": "e"}
+    for remembered in ("k", None):
+        yield "deleted_keys", {"deletes": "d", "remembered": remembered, "as_of": AS_OF}
     for near in ("true", None):
         yield "quarantined_payloads", {"events": "e", "payloads": "p", "near": near}
     yield "positions", {"rows": "r"}
@@ -528,6 +567,7 @@ def statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from log_statements(log)
     yield from event_statements()
     yield from redrive_statements()
+    yield from data_test_statements()
     for fold in FOLDS.values():
         yield from gold_statements(fold)
         yield from history_statements(fold)

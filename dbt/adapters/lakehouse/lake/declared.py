@@ -55,6 +55,9 @@ class Declared(LakePart):
         declared = self.followed(log.config.meta["change_log"], self._lake.catalog.relation(log))
         return graph.fold_of_model(self._lake.nodes, node, declared)
 
+    def fold_of_table(self, model: BaseRelation) -> Fold:
+        return graph.fold_of_model(self._lake.nodes, graph.node_of(self._lake.nodes, model))
+
     def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
         """The declaration of a change log, as ``fold_to_test``."""
         node = data_tests.node_to_test(self._lake.nodes, log, test)

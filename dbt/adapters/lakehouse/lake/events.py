@@ -9,6 +9,7 @@ from dbt_common.exceptions import CompilationError
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt.adapters.lakehouse.lake.runs import RAW_PAYLOADS
 from dbt_lakehouse.build import truncate_order
+from dbt_lakehouse.build.lake import LogOfProject, LookedAt
 from dbt_lakehouse.build.truncate_order import Placed
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 from dbt_lakehouse.lake.policies import compacted_topics
@@ -54,23 +55,18 @@ class Events(LakePart):
         times = self.corrected_log_times()
         return log_input(run, log, part, times, self._format_of)
 
-    def log_to_look_at(self, model: BaseRelation, log: Mapping[str, Any]) -> dict[str, Any]:
-        """Which events of a change log its tests look at: of which run, and which part."""
+    def log_to_look_at(self, model: BaseRelation, log: Mapping[str, Any]) -> LookedAt:
+        """Those that this command has read for it, or all that it has ever read."""
         run = self._lake.runs.run_to_test(model)
         if run is not None:
-            return {"run": run, "part": Part.NEW.value}
-        return {"run": self._log_as_it_is(model, log), "part": Part.BEFORE.value}
+            return LookedAt(run, Part.NEW)
+        return LookedAt(self._log_as_it_is(model, log), Part.BEFORE)
 
-    def logs_to_look_at(self) -> list[dict[str, Any]]:
-        """All change logs: their relations, declarations, whether they are there, and a run of each
-        that tells what they have not read yet.
-        """
+    def logs_to_look_at(self) -> list[LogOfProject]:
         found = []
         for node in graph.change_log_nodes(self._lake.nodes):
             relation, log = self._lake.catalog.relation(node), node.config.meta["change_log"]
-            run = self._log_as_it_is(relation, log)
-            is_there = run.table is not None
-            found.append({"relation": relation, "log": log, "is_there": is_there, "run": run})
+            found.append(LogOfProject(relation, log, self._log_as_it_is(relation, log)))
         return found
 
     def _log_as_it_is(self, relation: BaseRelation, log: Mapping[str, Any]) -> NodeRun:

@@ -1,0 +1,73 @@
+"""dbt's context where a macro is called: the command, and the node that it compiles."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_ONLY_COMPILES: Final = frozenset({"compile", "generate", "list", "parse"})
+_BUILDS: Final = frozenset({"run", "build", "retry"})
+_TESTS: Final = frozenset({"test", "build", "retry"})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What dbt's ``context`` says, which macros pass on as it is."""
+
+    of: Mapping[str, Any]
+
+    @property
+    def this(self) -> Any:
+        """The relation of the model."""
+        return self.of["this"]
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The node, as dbt's manifest has it."""
+        model: Mapping[str, Any] = self.of["model"]
+        return model
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a model is run, and not only compiled."""
+        return self._command in _BUILDS and self._kind == "model"
+
+    @property
+    def is_testing(self) -> bool:
+        """Whether the command runs data tests."""
+        return self._command in _TESTS
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether what is compiled is run, and not of a unit test, whose payloads no other query
+        finds.
+        """
+        return self._command not in _ONLY_COMPILES and self._kind != "unit_test"
+
+    @property
+    def makes_anew(self) -> bool:
+        """Whether the model's table is made anew, whatever there is: by an option of the command,
+        or the model's config.
+        """
+        return bool(self.of["should_full_refresh"]())
+
+    def var(self, name: str, default: Any = None) -> Any:
+        """A variable of the project, or what a unit test says in its place."""
+        return self.of["var"](name, default)
+
+    def ref(self, name: str) -> Any:
+        """The relation of a model that the node depends on."""
+        return self.of["ref"](name)
+
+    def warn(self, message: str) -> None:
+        """Warn the user; an error with dbt's ``--warn-error``."""
+        self.of["exceptions"]["warn"](message)
+
+    @property
+    def _command(self) -> str:
+        return str(self.of["flags"].WHICH)
+
+    @property
+    def _kind(self) -> str | None:
+        """The type of the node; None of an operation, which has none."""
+        model = self.of.get("model")
+        return model and model.get("resource_type")

@@ -1,0 +1,23 @@
+{#
+  The values of a change log that don't fit their declared types, and the changes without a key,
+  which are in no gold table. A truncate has none.
+
+  Arguments:
+      rows: the rows to look at.
+      key: the key columns, quoted; empty of a table without a key.
+      named: their names, as a test tells them.
+#}
+select _position, misfit.column, misfit.text
+from {{ rows }}
+lateral view explode(
+    _misfits
+    {% if key %}
+    || case
+        when _operation <> 'truncate' and ({{ key | join(' is null or ') }} is null)
+            then array(
+                named_struct('column', {{ named | literal }}, 'text', 'no key')
+            )
+        else array()
+    end
+    {% endif %}
+) as misfit

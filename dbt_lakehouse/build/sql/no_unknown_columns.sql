@@ -1,0 +1,37 @@
+{% import 'payloads.sql' as parts %}
+{#
+  The fields of a change log's events that the log does not declare, with the types of their values
+  (as Spark's VARIANT tells them) and the position of the first event with each. Only images that
+  have such a field are taken apart.
+
+  Arguments:
+      events: the events to look at.
+      fields: the declared fields.
+      has_whole_image: whether a column has the whole image: then nothing is unknown.
+#}
+{% set known %}array({{ fields | map('literal') | join(', ') }}){% endset %}
+with images as (
+    select {{ parts.event_position('events') | indent(4) }} as position, image
+    from {{ events }} as events
+    lateral view explode(array(before, after)) as image
+    where
+        operation <> 'truncate'
+),
+
+unknown as (
+    select position, image
+    from images
+    where
+        size(array_except(json_object_keys(image), {{ known }})) > 0
+        {% if has_whole_image %}
+        and false
+        {% endif %}
+)
+
+select
+    field.key as column,
+    schema_of_variant_agg(field.value) as observed_type,
+    min(position) as first_position
+from unknown, lateral variant_explode(try_parse_json(image)) as field
+where not array_contains({{ known }}, field.key)
+group by field.key

@@ -1,0 +1,7 @@
+{#
+  The topics of tombstones.
+
+  Arguments:
+      events: the rows of other_events to look at.
+#}
+select distinct topic from {{ events }} where operation = 'tombstone' and record_key is not null

@@ -1,0 +1,123 @@
+"""The SQL of the data tests of what has landed: where its events are, and which topics look as if
+their settings were wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.log_rows import read
+from dbt_lakehouse.build.model import pinned_now
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.testing import DataTest
+from dbt_lakehouse.runs.model_run import NodeRun
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def events_in_place(of: DataTest) -> str:
+    """Where events are that other_events has looked at, those of this command or all of them: in
+    its own rows, in those of change logs, and in what logs have not read yet. ``payloads`` is what
+    it has looked at.
+    """
+    events, lake = of.table, of.lake
+    logs = []
+    for relation, log, run in lake.events.logs_to_look_at():
+        # The rows of one that is to be made anew don't count.
+        rows = of.added_rows(relation) if run.is_incremental else None
+        unread = read(of.decoding, run, log) if run.has_news else None
+        logs.append({"place": str(relation), "rows": rows, "unread": unread})
+    # It may not be there yet where a command only compiles.
+    pinned = str(events) if lake.catalog.look_at(events) is None else pinned_now(lake, events)
+    # A log that was made anew in this command has all of its rows.
+    is_of_run = lake.runs.run_to_test(events) is not None
+    return render(
+        "events_in_place",
+        events=pinned,
+        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
+        own=lake.runs.added_rows(events) or pinned,
+        given=lake.events.events_to_give(events),
+        logs=[each for each in logs if each["rows"] or each["unread"]],
+        payloads=of.arguments["payloads"] if is_of_run else None,
+    )
+
+
+def undecoded_topics(of: DataTest) -> str:
+    """The topics of which nothing but tombstones could be decoded, but for those of
+    ``vars.undecoded_topics``, with their numbers of payloads. A command that tests warns of each by
+    its name: dbt itself says only how many there are.
+    """
+    query = render(
+        "undecoded_topics",
+        events=of.table,
+        quarantined=of.arguments["quarantined"],
+        decoded=of.lake.events.topics_with_changes(of.table),
+        known=of.context.var("undecoded_topics") or [],
+    )
+    if not of.context.is_testing:
+        return f"({query})"
+    found = of.lake.sql.query(f"{query} order by topic")
+    for row in found:
+        is_one = row["payloads"] == 1
+        of.context.warn(
+            f"topic {row['topic']}: nothing of it could be decoded, {row['payloads']}"
+            f" {'payload is' if is_one else 'payloads are'} quarantined. `lakehouse quarantine`"
+            " says why; is its format in vars.topics right? vars.undecoded_topics names those that"
+            " nobody misses"
+        )
+    return _found_once(query, found)
+
+
+def topics_that_look_compacted(of: DataTest) -> str:
+    """The topics of which nobody has said whether they are compacted, and that look it: tombstones
+    stand behind missing offsets and no delete of their key, though the row is there. Debezium
+    writes the two one after the other. In a topic that counts as compacted such a tombstone is a
+    delete, in all others nothing, so its row stays.
+
+    A command that tests warns of each by its name, and where the first such tombstone is: keys are
+    in no statement, for dbt writes those to its log.
+    """
+    query = _tombstones_without_delete(of)
+    if not of.context.is_testing:
+        return f"({query})"
+    found = of.lake.sql.query(f"{query} order by topic")
+    said = of.lake.events.compaction_of([row["topic"] for row in found])
+    unsaid = [row for row in found if said[row["topic"]] is None]
+    for row in unsaid:
+        is_one = row["tombstones"] == 1
+        of.context.warn(
+            f"topic {row['topic']} looks compacted: {row['tombstones']}"
+            f" {'tombstone has' if is_one else 'tombstones have'} no delete before, so rows stay."
+            " Say `compacted: true` in its entry in vars.topics if it is, `false` if not"
+            " (docs/kafka.md)"
+        )
+    return _found_once(query, unsaid)
+
+
+def _tombstones_without_delete(of: DataTest) -> str:
+    """The topics of added tombstones behind a missing offset whose key has a row as its newest
+    event.
+    """
+    lake, events, payloads = of.lake, of.table, of.arguments["payloads"]
+    added = of.added_rows(events)
+    return render(
+        "topics_that_look_compacted",
+        added=added,
+        payloads=lake.runs.as_read(payloads, events),
+        earlier=str(events) if lake.only_compiles else _events_of_topics(of, added),
+    )
+
+
+def _events_of_topics(of: DataTest, added: str) -> str:
+    """The events of the topics that have tombstones: of those without, nothing is decoded."""
+    lake = of.lake
+    found = lake.sql.query(render("tombstone_topics", events=added))
+    topics = sorted(row["topic"] for row in found)
+    run = NodeRun(lake.catalog.look_at, of.table, [of.arguments["payloads"]])
+    decoding = Decoding(lake, lake.events.topics, of.context.is_decoding)
+    return decoding.events_of(lake.events.looked_input(run, topics))
+
+
+def _found_once(query: str, found: Rows) -> str:
+    """What a query has found, as a relation of its columns; dbt asks a test twice."""
+    return render("found_once", query=query, found=found)

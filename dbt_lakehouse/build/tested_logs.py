@@ -1,0 +1,41 @@
+"""The SQL of the data tests of change logs."""
+
+from typing import Final
+
+from dbt_lakehouse.build.log_rows import read
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.testing import DataTest
+from dbt_lakehouse.declared.columns import quoted
+
+# A field of an image which says that the image is not whole.
+_PARTIAL: Final = "$partial"
+_OF_ROWS: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
+_OF_RECORDS: Final = ("upsert", "delete")
+
+
+def no_misfits(of: DataTest) -> str:
+    """Every value fits its declared type, and every change but a truncate has its key."""
+    log = of.log()
+    key = [] if log["keyless"] else log["key"] or ["_digest"]
+    return render("no_misfits", rows=of.added_rows(of.table), key=quoted(key), named=", ".join(key))
+
+
+def no_unknown_columns(of: DataTest) -> str:
+    """The events carry no field that the log does not declare."""
+    log = of.log()
+    run, part = of.lake.events.log_to_look_at(of.table, log)
+    return render(
+        "no_unknown_columns",
+        events=read(of.decoding, run, log, part),
+        fields=[*log["fields"], _PARTIAL],
+        has_whole_image="$" in log["fields"],
+    )
+
+
+def one_change_per_position(of: DataTest) -> str:
+    """Each change is there once, and only operations that change rows in its source are."""
+    operations = of.arguments["operations"]
+    if not operations:
+        operations = _OF_ROWS if of.log()["namespace"] is None else _OF_RECORDS
+    near = of.near_added_rows("_position.*", "_position.")
+    return render("one_change_per_position", table=of.table, near=near, operations=operations)

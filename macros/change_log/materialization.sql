@@ -1,3 +1,0 @@
-{% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
-    {% do return(dbt.build_table()) %}
-{%- endmaterialization %}

@@ -1,3 +1,0 @@
-{% materialization other_events, adapter='lakehouse', supported_languages=['sql'] -%}
-    {% do return(dbt.build_table()) %}
-{%- endmaterialization %}
