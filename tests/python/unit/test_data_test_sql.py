@@ -45,6 +45,7 @@ class RecordedLake:
     is_of_run: bool = False
     topics: Any = None
     """``vars.topics``."""
+    only_compiles: bool = False
     queries: list[str] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
 
@@ -149,6 +150,12 @@ def test_a_topic_looks_compacted_of_which_nobody_says_whether_it_is() -> None:
     topics, decoded, asked = lake.queries
     assert "select distinct topic" in topics and decoded == "decoded ['a', 'b', 'c']"
     assert f"from {PAYLOADS} version as of 7" in asked
+
+    compiled = RecordedLake(only_compiles=True)
+    sql = compiled.sql_of(
+        "topics_that_look_compacted", EVENTS, command="compile", payloads=PAYLOADS
+    )
+    assert compiled.queries == [] and f"from {EVENTS}" in sql
 
 
 def test_events_are_in_one_place_of_all_that_there_are() -> None:

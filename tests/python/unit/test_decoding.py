@@ -16,8 +16,11 @@ JSON = [{"topic": "t", "format": "debezium_json"}]
 class Lake:
     """What is asked of a lake whose queries give the same rows."""
 
-    def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, rows: list[dict[str, Any]] | None = None, *, only_compiles: bool = False
+    ) -> None:
         self.rows = rows or []
+        self.only_compiles = only_compiles
         self.texts: list[str] = []
         # Each part of the lake is all of it.
         self.sql = self.functions = self
@@ -92,3 +95,9 @@ def test_positions_are_near_those_of_a_few_partitions(
         assert found.count("offset between") == partitions
     else:
         assert found == expected
+
+
+def test_what_is_compiled_alone_asks_for_no_positions() -> None:
+    lake: Any = Lake([{"place": "not read"}], only_compiles=True)
+
+    assert near_positions(lake, "rows") == "true"
