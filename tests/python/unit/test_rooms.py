@@ -22,10 +22,6 @@ def sources() -> Iterator[Path]:
 
 
 def test_one_module_has_the_private_handles_of_the_jvm() -> None:
-    users = [
-        path
-        for path in sources()
-        if PRIVATE.search(path.read_text())
-    ]
+    users = [path for path in sources() if PRIVATE.search(path.read_text())]
 
     assert users == [HANDLES]
