@@ -7,12 +7,13 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
-from dbt_lakehouse.build.model import Loss, pinned, view_of
+from dbt_lakehouse.build.history_news import HistoryNews
+from dbt_lakehouse.build.model import Built, Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import RECORDED, Fold
 from dbt_lakehouse.runs.graph import refuse_other_sql
-from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 
 def model_of_history(of: Compiling) -> str:
@@ -41,13 +42,14 @@ def history_sql(
         log=log,
         deletes=deletes[0] if deletes else None,
         keys=view_of(this, TOUCHED) if run is not None and run.is_incremental else None,
+        events=None,
         as_of=as_of,
     )
 
 
 class History(Refolding):
     """A history (slowly changing dimension, type 2). The model's own SQL is what is run, for the
-    touched keys.
+    touched keys; where all that is new comes after what is known, for open versions and new events.
     """
 
     @property
@@ -70,6 +72,32 @@ class History(Refolding):
 
     def losses(self) -> Iterable[Loss]:
         return self.lost_values() if self.has_key else ()
+
+    def refolded(self) -> Built:
+        """Fold anew what is touched, or all; of keys whose open versions tell enough, those."""
+        news = HistoryNews(self)
+        if not self.run.is_incremental or not news.suffices():
+            return super().refolded()
+        folded = self.view("folded")
+        query = render(
+            "history",
+            fold=self.fold,
+            log=self.new_changes,
+            deletes=None,
+            keys=None,
+            events=news.events,
+            as_of=self.model.as_of,
+        )
+        self.lake.sql.evaluate(folded, query)
+        statement = render(
+            "add_versions",
+            table=self.this,
+            folded=folded,
+            identity=self.identity,
+            columns=quoted(self.lake.catalog.columns_of(self.this)),
+            ranges=news.ranges,
+        )
+        return self.written(statement, {AS_OF: self.model.as_of})
 
 
 class BitemporalHistory(History):

@@ -5,13 +5,16 @@ from typing import Any
 
 from dbt_lakehouse.build.folding import TOUCHED, Refolding
 from dbt_lakehouse.build.model import Loss
+from dbt_lakehouse.build.row_news import RowNews
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.fold_of_log import Fold
 
 
-def current_rows_sql(of: Fold, log: Any, keys: str | None = None) -> str:
-    """The SQL of the rows that are there, all or, of a relation with values of `_row`, some."""
-    return render("current_rows", fold=of, log=log, keys=keys)
+def current_rows_sql(of: Fold, log: Any, keys: str | None = None, steps: str | None = None) -> str:
+    """The SQL of the rows that are there, all or, of a relation with values of `_row`, some; with
+    ``steps``, of that relation of steps rather than of the log's.
+    """
+    return render("current_rows", fold=of, log=log, keys=keys, steps=steps)
 
 
 class KeylessRows(Refolding):
@@ -39,6 +42,9 @@ class KeylessRows(Refolding):
         )
 
     def rows(self) -> str:
+        news = RowNews(self)
+        if news.suffices():
+            return current_rows_sql(self.fold, self.new_changes, steps=news.steps)
         # The model's own SQL reads the new rows of the log alone in such a run.
         return current_rows_sql(self.fold, self.changes, self.view(TOUCHED))
 

@@ -16,10 +16,16 @@
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
+      steps: a relation of what to count instead of the log's steps, as of events.row_steps, or
+          none; the log is then asked for truncates alone.
 #}
 {% set step_order = 'struct(_position, _step)' %}
 with all_steps as (
+    {% if steps %}
+    select * from {{ steps }}
+    {% else %}
     {{ events.row_steps(fold, log) | indent }}
+    {% endif %}
 ),
 
 steps as (

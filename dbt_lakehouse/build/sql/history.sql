@@ -1,5 +1,5 @@
 {% import 'parts.sql' as parts %}
-{% import 'events.sql' as events %}
+{% import 'events.sql' as parts_of_events %}
 {% import 'ordered.sql' as ordered %}
 {#
   The versions of the keys of a log, of all or of some.
@@ -16,14 +16,23 @@
       log: the change log, to select from.
       deletes: the deletes without a set, of a namespace; else none.
       keys: a relation with the key columns, or none for all.
+      events: a relation of what to fold instead of the log's events, as of events.log_events, or
+          none; the log is then asked for truncates alone.
       as_of: the moment at which rows expire, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
 {% set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' %}
 {% set columns = fold.history_columns %}
 {% set tracked = parts.exact_json('struct(' ~ (fold.track_columns or []) | join(', ') ~ ')') %}
+{% set to_fold %}
+{% if events %}
+select * from {{ events }}
+{%- else %}
+{{ parts_of_events.all_events(fold, log, deletes, keys) }}
+{%- endif %}
+{% endset %}
 with
-{{ ordered.ranked(fold, log, events.all_events(fold, log, deletes, keys)) }},
+{{ ordered.ranked(fold, log, to_fold) }},
 
 begun as (
     select

@@ -281,7 +281,12 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     deletes = "d" if fold.namespace else None
     for keys, track in product(("k", None), (fold.columns[-1:], None)):
         of = replace(fold, track_columns=track or None)
-        yield "history", {"fold": of, "log": "l", "deletes": deletes, "keys": keys, "as_of": AS_OF}
+        read = {"log": "l", "deletes": deletes, "keys": keys}
+        yield "history", {"fold": of, **read, "events": None, "as_of": AS_OF}
+        if not fold.namespace:
+            news = {"log": "l", "deletes": None, "keys": None, "events": "e"}
+            yield "history", {"fold": of, **news, "as_of": AS_OF}
+            yield "open_versions", {"fold": of, "own": "o", "news": "n", "ranges": [[":a", ":b"]]}
         tested = {"fold": of, "gold": "g", "keys": keys and "select id from k"}
         of_reference = {**tested, "log": "l", "deletes": deletes, "built_as_of": AS_OF}
         for deleted_rows in YES_AND_NO:
@@ -306,6 +311,24 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "to_fill": to_fill,
                 "truncates": truncates,
                 "as_of": AS_OF,
+            },
+        )
+    if not fold.namespace:
+        yield "judged_news", {"fold": fold, "news": "n", "known": "k"}
+        for is_small in YES_AND_NO:
+            yield (
+                "known_and_news",
+                {"fold": fold, "known": "k", "news": "n", "is_small": is_small},
+            )
+        yield (
+            "events_near_news",
+            {
+                "fold": fold.without_columns(),
+                "before": "b",
+                "judged": "j",
+                "log_time": "timestamp_micros(1)",
+                "time": "timestamp_micros(2)",
+                "day_before": "timestamp_micros(0)",
             },
         )
     yield (
@@ -363,7 +386,13 @@ def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
 def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each template that tables without a key use."""
     for keys in ("k", None):
-        yield "current_rows", {"fold": fold, "log": "l", "keys": keys}
+        for steps in ("s", None):
+            yield "current_rows", {"fold": fold, "log": "l", "keys": keys, "steps": steps}
+    yield "known_steps", {"fold": fold, "own": "o", "news": "n"}
+    yield (
+        "steps_near_news",
+        {"fold": fold, "before": "b", "own": "o", "news": "n", "log_time": "timestamp_micros(1)"},
+    )
     yield "touched_rows", {"fold": fold, "new": "n", "own": "o"}
 
 
@@ -417,6 +446,18 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             "touched": "k",
             "touched_by": ["a"],
             "identity": ["a", "b"],
+        },
+    )
+    yield "unplaced_news", {"judged": "j"}
+    yield "unplaced_steps", {"own": "o", "news": "n"}
+    yield (
+        "add_versions",
+        {
+            "table": "h",
+            "columns": ["id", "valid_from"],
+            "folded": "f",
+            "identity": ["id", "valid_from"],
+            "ranges": [[":a", ":b"]],
         },
     )
     yield "resting_keys", {"log": "l", "key": ["a", "b"], "sequence": 3}

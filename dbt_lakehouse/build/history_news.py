@@ -1,0 +1,88 @@
+"""What is new to a history, where all of it comes after what the history knows of its keys: then
+the open versions and the new events are all that has to be folded.
+
+A key's newest event is the one that its open version is from. A key without an open version may
+have been deleted by an event of which a history has no trace: of such keys the log is asked, from
+the first of their new events on, whether it has an event there that was read before.
+"""
+
+from typing import Final
+
+from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
+from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.runs.decisions import moment
+
+# In microseconds: an event whose time is so much ahead of Kafka's has none (parts.known_time).
+_DAY: Final = 86_400_000_000
+
+
+class HistoryNews:
+    """The new events of one run of a history, and the open versions of their keys."""
+
+    def __init__(self, table: Folding) -> None:
+        self._table: Final = table
+        self._log: Final = table.run.upstreams[0]
+        self.events: Final = table.view("known_and_news")
+        """The view of what is to be folded, with the columns of events.log_events."""
+        self.ranges: list[list[str]] = []
+        """The ranges of the keys, as SQL."""
+
+    @property
+    def _may_suffice(self) -> bool:
+        """Whether nothing but events of keys can have changed a version, and their order is that of
+        Kafka or of time.
+        """
+        table, fold, run = self._table, self._table.fold, self._table.run
+        return not (
+            fold.namespace is not None
+            or fold.bitemporal
+            or fold.several_sources
+            or fold.order_by
+            or run.is_declared_anew
+            or run.to_fill
+            or not run.has_news_of(self._log)
+            or may_have_new_truncates(table.lake, run, fold)
+            or table.keys_with_values_of_others() is not None
+        )
+
+    def suffices(self) -> bool:
+        """Whether ``events`` are all that has to be folded; if so, makes the view."""
+        if not self._may_suffice:
+            return False
+        table, sql = self._table, self._table.lake.sql
+        fold = table.fold
+        news, known, judged = (table.view(name) for name in ("news", "open", "judged"))
+        if not sql.evaluate(news, part("events", "log_events", fold, table.new_changes)):
+            return False
+        self.ranges = sql.hold_key_ranges_of(table.view("folded"), news, fold.key[0])
+        own = table.lake.catalog.pinned_own(table.this)
+        sql.evaluate(
+            known, render("open_versions", fold=fold, own=own, news=news, ranges=self.ranges)
+        )
+        sql.define(judged, render("judged_news", fold=fold, news=news, known=known))
+        if not self._come_last(judged):
+            return False
+        is_small = table.run.is_small
+        sql.define(
+            self.events,
+            render("known_and_news", fold=fold, known=known, news=news, is_small=is_small),
+        )
+        return True
+
+    def _come_last(self, judged: str) -> bool:
+        """Whether no new event belongs before any that was read of its key."""
+        table = self._table
+        (found,) = table.lake.sql.query(render("unplaced_news", judged=judged))
+        if found["late"]:
+            return False
+        return not found["unplaced"] or not table.has_rows(
+            render(
+                "events_near_news",
+                fold=table.fold.without_columns(),
+                before=table.run.rows_before(self._log),
+                judged=judged,
+                log_time=moment(found["log_time"]),
+                time=moment(found["time"]),
+                day_before=moment(found["time"] - _DAY),
+            )
+        )

@@ -1,0 +1,71 @@
+"""What is new to a table without a key, where all of it comes after what is known of the rows that
+it names: then the copies that are there and the new steps are all that has to be counted.
+
+Copies say the place of the newest event that named their row. A row without a copy may have been
+deleted by an event of which the table has no trace: of such rows the log is asked, from the first
+of their new steps on, whether it has a step there that was read before.
+"""
+
+from typing import Final
+
+from dbt_lakehouse.build.folding import Folding
+from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.runs.decisions import moment
+
+
+class RowNews:
+    """The new steps of one run of such a table, and the copies of their rows."""
+
+    def __init__(self, table: Folding) -> None:
+        self._table: Final = table
+        self._log: Final = table.run.upstreams[0]
+        self.steps: Final = table.view("known_steps")
+        """The view of what is to be counted, with the columns of events.row_steps."""
+
+    @property
+    def _may_suffice(self) -> bool:
+        """Whether the rows that are there are as the log would give them now, and its order is
+        Kafka's.
+        """
+        table, run = self._table, self._table.run
+        return not (
+            table.fold.order_by
+            or run.is_declared_anew
+            or run.to_fill
+            or not run.has_news_of(self._log)
+            or table.has_rows(
+                f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
+            )
+        )
+
+    def suffices(self) -> bool:
+        """Whether ``steps`` are all that has to be counted; if so, makes the view."""
+        if not self._may_suffice:
+            return False
+        table = self._table
+        own = table.lake.catalog.pinned_own(table.this)
+        news = table.view("news")
+        table.lake.sql.evaluate(news, part("events", "row_steps", table.fold, table.new_changes))
+        if not self._come_last(own, news):
+            return False
+        table.lake.sql.define(
+            self.steps, render("known_steps", fold=table.fold, own=own, news=news)
+        )
+        return True
+
+    def _come_last(self, own: str, news: str) -> bool:
+        """Whether no new step belongs before any that was read of its row."""
+        table = self._table
+        (found,) = table.lake.sql.query(render("unplaced_steps", own=own, news=news))
+        if found["late"]:
+            return False
+        return not found["unplaced"] or not table.has_rows(
+            render(
+                "steps_near_news",
+                fold=table.fold,
+                before=table.run.rows_before(self._log),
+                own=own,
+                news=news,
+                log_time=moment(found["log_time"]),
+            )
+        )

@@ -1,0 +1,18 @@
+{% import 'parts.sql' as parts %}
+{#
+  Adds versions to a history that come after all that it has of their keys: ends the open ones, and
+  inserts the new ones.
+
+  Arguments:
+      table, columns: the history, and its columns.
+      folded: the relation of the open versions as they are now, and of the new ones.
+      identity: the columns by which versions are the same.
+      ranges: the ranges of the keys (parts.is_in_key_ranges).
+#}
+{% set rows = '(select *, true as _is_there from ' ~ folded ~ ')' %}
+{% set is_near %}
+target.is_current and {{ parts.is_in_key_ranges('target.' ~ identity[0], ranges) }}
+{%- endset %}
+{{ parts.merge_rows(
+    table, rows, identity, columns, '_is_there', parts.columns_differ(columns), is_near
+) }}

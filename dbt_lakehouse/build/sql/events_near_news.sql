@@ -1,0 +1,33 @@
+{% import 'events.sql' as events %}
+{#
+  The earlier events of the log that may not lie before all new events of the keys that it has to
+  place, in the log or by what they say of time; truncates among them concern any key.
+
+  Arguments:
+      fold: the Fold, of the keys alone.
+      before: the rows of the log that were read before, to select from.
+      judged: the relation of judged_news.sql.
+      log_time, time: the first place and time of the new events, as SQL.
+      day_before: 24 hours before that time.
+#}
+{% set near %}
+(
+    select *
+    from {{ before }}
+    {# Of columns alone, so that statistics spare the files of earlier events. An event whose time
+       is missing, or is no source's because its clock is ahead, counts as of its log time. #}
+    where
+        _position.log_time is null
+        or _position.log_time >= {{ log_time }}
+        or _occurred_at >= {{ time }}
+        or (_occurred_at is null and _position.log_time >= {{ time }})
+        or (_kafka_timestamp < {{ day_before }} and _position.log_time >= {{ time }})
+)
+{%- endset %}
+select 1 as found
+from ({{ events.log_events(fold, near) | indent }})
+left semi join (select * from {{ judged }} where _is_unplaced) using ({{ fold.key | join(', ') }})
+union all
+select 1
+from {{ near }} as changes
+where {{ fold.key[0] }} is null and _operation = 'truncate'

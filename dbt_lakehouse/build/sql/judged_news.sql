@@ -1,0 +1,30 @@
+{% import 'parts.sql' as parts %}
+{#
+  Of each key with new events, the first of them by place and by time; whether one belongs before
+  what is known (`_is_late`), and whether the log has to tell that (`_is_unplaced`).
+
+  Arguments:
+      fold: the Fold.
+      news: the relation of the new events.
+      known: that of the open versions, as of open_versions.sql.
+#}
+with firsts as (
+    select
+        {{ fold.key | join(', ') }},
+        min(_position) as _first_position,
+        min(coalesce(_guard_time, _position.log_time)) as _first_time,
+        -- A snapshot's event may say that a truncate before it did not take the key away.
+        bool_or(_operation = 'snapshot' or _position.log_time is null) as _is_doubtful
+    from {{ news }}
+    group by {{ fold.key | join(', ') }}
+)
+
+select
+    firsts.*,
+    -- At the same instant, versions that begin there would have to be folded again.
+    _is_doubtful
+    or coalesce(_first_position <= known._position, false)
+    or coalesce(_first_time <= known._known_time, false) as _is_late,
+    known._known_time is null as _is_unplaced
+from firsts
+left join {{ known }} as known on {{ parts.equal('firsts', 'known', fold.key) }}

@@ -1,0 +1,28 @@
+{#
+  Open versions as the events that they are the states behind, and the new events of their keys; in
+  the columns of events.log_events.
+
+  Arguments:
+      fold: the Fold.
+      known: the relation of the open versions.
+      news: that of the new events.
+      is_small: whether they are so few that one task folds them.
+#}
+{% set columns = (fold.key + fold.columns) | join(', ') %}
+select {{ '/*+ coalesce(1) */ ' if is_small }}*
+from (
+    select * from {{ news }}
+    union all
+    select
+        {{ columns }},
+        'upsert' as _operation,
+        _occurred_at,
+        -- So that the version begins where it did.
+        valid_from as _guard_time,
+        _position,
+        cast(null as timestamp) as _expires_at,
+        true as _is_state,
+        false as _is_clock_ahead,
+        cast(null as array<string>) as _unchanged_columns
+    from {{ known }}
+)

@@ -1,0 +1,21 @@
+{#
+  The rows that a table without a key has of what the news names, each copy as the step that added
+  it, and the steps of the news; in the columns of events.row_steps.
+
+  Arguments:
+      fold: the Fold.
+      own: the table as it is now, to select from.
+      news: the relation of the new steps.
+#}
+select * from {{ news }}
+union all
+select
+    struct({{ fold.row_columns | join(', ') }}) as _columns,
+    1 as _step,
+    _row,
+    {% if fold.beside %}
+    struct({{ fold.beside | join(', ') }}) as _beside,
+    {% endif %}
+    _position
+from {{ own }}
+left semi join {{ news }} using (_row)

@@ -1,0 +1,29 @@
+{% import 'parts.sql' as parts %}
+{#
+  The open versions of the keys with new events, and `_known_time`: no state of a version's key
+  begins later. Null where the history alone can't tell.
+
+  Arguments:
+      fold: the Fold.
+      own: the history as it is now, to select from.
+      news: the relation of the new events.
+      ranges: the ranges of their keys (parts.is_in_key_ranges).
+#}
+select
+    *,
+    {% if fold.track_columns is none and fold.order_by_source_time %}
+    {# By source time, a version without one is anywhere behind those that have one. #}
+    if(_occurred_at is null, null, valid_from) as _known_time
+    {% elif fold.track_columns is none %}
+    valid_from as _known_time
+    {% elif fold.order_by_source_time %}
+    _occurred_at as _known_time
+    {% else %}
+    {# Of several events, of which the last need not have the latest time. #}
+    cast(null as timestamp) as _known_time
+    {% endif %}
+from {{ own }}
+left semi join {{ news }} using ({{ fold.key | join(', ') }})
+where
+    is_current
+    and {{ parts.is_in_key_ranges(fold.key[0], ranges) }}

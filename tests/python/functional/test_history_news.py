@@ -1,0 +1,342 @@
+"""Histories and tables without a key whose news comes after all that they know, and news at each
+boundary of that: what a run folds from what the table has, and what from the log. The reference
+knows no difference.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from lakes import Lake
+from row_events import COLUMNS, Event, Source
+from row_examples import Step, delete, insert, row, truncate, update
+from row_lake import (
+    LAST,
+    RowLake,
+    add_change_log,
+    add_current_state,
+    add_history,
+    differences,
+    expected_history,
+    expected_rows,
+)
+from small_project import small_project
+from streams import MINUTE, START, UNAVAILABLE
+
+from dbt_lakehouse.build.history_news import HistoryNews
+from dbt_lakehouse.build.row_news import RowNews
+
+LOGGED: Final = Source("debezium.shop.logged", "shop", "logged")
+TIMED: Final = Source("debezium.shop.timed", "shop", "timed", order_by_source_time=True)
+PARTS: Final = Source(
+    "debezium.shop.parts", "shop", "parts", partial=True, order_by_source_time=True
+)
+SOURCES: Final = (LOGGED, TIMED, PARTS)
+BAGS: Final = Source("debezium.shop.bags", "shop", "bags", has_key=False)
+HISTORIES: Final[dict[str, tuple[Source, tuple[str, ...] | None]]] = {
+    "logged_history": (LOGGED, None),
+    "logged_levels": (LOGGED, ("level",)),
+    "timed_history": (TIMED, None),
+    "timed_levels": (TIMED, ("level",)),
+    "parts_history": (PARTS, None),
+}
+ALL: Final = frozenset(HISTORIES)
+BAGGED: Final = frozenset({"bags"})
+NONE: Final = frozenset[str]()
+PARTITIONS: Final = 2
+
+
+@dataclass
+class Played:
+    """A lake with such tables, and by run those that were brought up to date by what they had."""
+
+    lake: RowLake
+    short: list[set[str]] = field(default_factory=list)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def event(self, source: Source, step: Step, sent: int, partition: int) -> Event:
+        """A step as the next event of a partition; ``sent`` and its time in milliseconds."""
+        offset = self.offsets.get((source.topic, partition), 0)
+        self.offsets[source.topic, partition] = offset + 1
+        return Event(
+            source,
+            partition,
+            offset,
+            sent,
+            step.operation,
+            key=None if step.operation == "truncate" or not source.has_key else step.key,
+            time_ms=step.time,
+            named=step.named,
+            before=step.before,
+            previous_key=step.previous_key,
+        )
+
+    def run(
+        self,
+        make: Callable[[Source], list[Event]],
+        *arguments: str,
+        sources: Iterable[Source] = SOURCES,
+    ) -> set[str]:
+        """Land events of some sources, and run; the tables that took the short way."""
+        self.short.append(set())
+        self.lake.run(*arguments, events=[event for each in sources for event in make(each)])
+        return self.short[-1]
+
+    def differences(self) -> dict[str, list[str]]:
+        """How histories differ from the reference."""
+        found = {
+            name: differences(
+                expected_history(source, self.lake.landed, LAST, tracked),
+                self.lake.lake.read(f"gold.{name}"),
+            )
+            for name, (source, tracked) in HISTORIES.items()
+        }
+        bags = expected_rows(BAGS, self.lake.landed)
+        found["bags"] = differences(bags, self.lake.lake.read("gold.bags"))
+        return {name: each for name, each in found.items() if each}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    folder = tmp_path_factory.mktemp("news")
+    project = small_project(folder / "project")
+    for source in (*SOURCES, BAGS):
+        add_change_log(project, source)
+        add_current_state(project, source)
+    for name, (source, tracked) in HISTORIES.items():
+        add_history(project, source, name, tracked)
+    played = Played(RowLake(Lake(folder, project)))
+
+    def observing(suffices: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        def observed(news: Any) -> bool:
+            found = suffices(news)
+            if found:
+                played.short[-1].add(news._table.this.identifier)
+            return found
+
+        return observed
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (HistoryNews, RowNews):
+            patch.setattr(kind, "suffices", observing(kind.suffices))
+        yield played
+
+
+def at(minutes: float) -> int:
+    """A time that many minutes after the start of the streams, in milliseconds."""
+    return START + int(minutes * MINUTE)
+
+
+ONE, TWO, THREE = row(1, "one"), row(2, "two"), row(2, "three")
+
+# What lands one run after the other: steps, each with its source time and the minute at which it is
+# sent (in a partition by its parity); and the histories that fold it from open versions, None for
+# any.
+Batch = tuple[str, list[tuple[Step, float]], frozenset[str] | None]
+BATCHES: Final[list[Batch]] = [
+    (
+        "the first",
+        [(insert(at(number), ONE, key=number), 10 + number) for number in range(8)],
+        NONE,
+    ),
+    (
+        "updates, deletes and new keys that come last",
+        [
+            (update(at(20), TWO, key=0), 30),
+            (update(at(21), THREE, key=0), 31),
+            (delete(at(22), key=1), 32),
+            (insert(at(23), ONE, key=20), 33),
+            (delete(at(24), key=2), 34),
+            (insert(at(25), ONE, key=2), 35),
+            (insert(at(26), ONE, key=21), 36),
+            (delete(at(27), key=21), 37),
+            (update(at(28), {**ONE, "label": UNAVAILABLE}, key=3), 38),
+        ],
+        ALL,
+    ),
+    (
+        "deleted keys that come back, and a delete of one that is deleted",
+        [
+            (insert(at(40), ONE, key=1), 50),
+            (update(at(41), TWO, key=3), 51),
+            (delete(at(42), key=21), 52),
+            (update(at(43), {**TWO, "note": UNAVAILABLE}, key=1), 53),
+        ],
+        ALL,
+    ),
+    (
+        "an event at the instant of the open version",
+        [(update(at(41), ONE, key=3), 60)],
+        NONE,
+    ),
+    (
+        "one that is a millisecond older",
+        [(update(at(41) - 1, TWO, key=3), 61)],
+        NONE,
+    ),
+    (
+        "one that is a millisecond newer",
+        [(update(at(41) + 1, TWO, key=3), 62)],
+        # Of the tracked one of the log, other keys' times are no bound: one was late before.
+        ALL,
+    ),
+    ("a delete of a key that is deleted at last", [(delete(at(64), key=4), 64)], ALL),
+    (
+        "an insert behind the delete in time that lies before it in the log",
+        [(insert(at(65), ONE, key=4), 63)],
+        NONE,
+    ),
+    (
+        "an insert behind the delete in the log that is before it in time",
+        [(insert(at(63), TWO, key=4), 70)],
+        None,
+    ),
+    (
+        "events without a time",
+        [(update(None, THREE, key=5), 80), (update(None, ONE, key=5), 81)],
+        None,
+    ),
+    (
+        "an event behind one without a time, which that one was read to begin after",
+        [(update(at(79), TWO, key=5), 82)],
+        NONE,
+    ),
+    (
+        "a key update",
+        [(update(at(90), {**THREE, "label": UNAVAILABLE}, key=30, previous_key=6), 90)],
+        None,
+    ),
+    ("a truncate", [(truncate(at(95)), 95), (insert(at(96), ONE, key=0), 97)], NONE),
+    (
+        "keys that the truncate took away",
+        [(insert(at(110), TWO, key=1), 110), (insert(at(111), TWO, key=0), 111)],
+        ALL,
+    ),
+    (
+        "one that the truncate took away, from before it",
+        [(insert(at(94), TWO, key=2), 120)],
+        NONE,
+    ),
+    (
+        "a row that a snapshot has read",
+        [(Step("snapshot", at(130), ONE, key=3), 130)],
+        NONE,
+    ),
+]
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=[name for name, *_ in BATCHES])
+def test_news_at_each_boundary(played: Played, batch: Batch) -> None:
+    _, steps, short = batch
+
+    def made(source: Source) -> list[Event]:
+        return [
+            played.event(source, step, at(sent), int(sent) % PARTITIONS) for step, sent in steps
+        ]
+
+    taken = played.run(made)
+    assert played.differences() == {}
+    assert short is None or taken == short
+
+
+# The same of rows without a key: where each is sent, for its time says nothing.
+BAG: Final[list[Batch]] = [
+    ("the first", [(insert(at(1), each), 1) for each in (ONE, ONE, TWO)], None),
+    (
+        "a copy more, one fewer, and a row that is new",
+        [
+            (insert(at(2), ONE), 10),
+            (delete(at(2), before=TWO), 11),
+            (update(at(2), THREE, before=ONE), 12),
+            (delete(at(2), before=row(8)), 13),
+        ],
+        BAGGED,
+    ),
+    (
+        "a row that comes back, and more deletes than there are copies",
+        [
+            *((delete(at(3), before=ONE), 20 + each) for each in range(3)),
+            (insert(at(3), ONE), 24),
+            (insert(at(3), TWO), 25),
+        ],
+        BAGGED,
+    ),
+    ("a copy before the newest event of its row", [(insert(at(4), TWO), 24)], NONE),
+    ("a delete of a row that is not there", [(delete(at(5), before=row(9)), 40)], BAGGED),
+    ("an insert before that", [(insert(at(5), row(9)), 39)], NONE),
+    ("a truncate", [(truncate(at(6)), 50), (insert(at(6), ONE), 52)], NONE),
+    ("rows that the truncate took away", [(insert(at(7), TWO), 60)], BAGGED),
+    ("a new row from before the truncate", [(insert(at(8), row(7)), 49)], NONE),
+]
+
+
+@pytest.mark.parametrize("batch", BAG, ids=[name for name, *_ in BAG])
+def test_rows_without_a_key_at_each_boundary(played: Played, batch: Batch) -> None:
+    _, steps, short = batch
+
+    def made(source: Source) -> list[Event]:
+        return [
+            played.event(source, step, at(sent), int(sent) % PARTITIONS) for step, sent in steps
+        ]
+
+    taken = played.run(made, "-s", "+bags", sources=[BAGS])
+    assert short is None or taken == short
+    assert played.differences() == {}
+
+
+def random_events(
+    played: Played, source: Source, *, dice: random.Random, start: int
+) -> list[Event]:
+    """Events of a few keys after a minute; of every third run, some belong before others."""
+    is_clean = dice.random() < 0.67
+    events = []
+    for number in range(14):
+        time: int | None = at(start + number)
+        if not is_clean:
+            time = dice.choice([time, time, None, at(start - dice.randint(0, 30))])
+        key = 100 + dice.randrange(12)
+        label = dice.choice([UNAVAILABLE, "a", "b"])
+        named = {**row(dice.randint(1, 2), note=str(number)), "label": label}
+        if source.partial:
+            named = {name: named[name] for name in dice.sample([*COLUMNS], 2)}
+        step = update(time, named, key=key)
+        if (roll := dice.random()) < 0.3:
+            step = delete(time, key=key)
+        elif roll < 0.5:
+            step = insert(time, {**named, "label": "c"}, key=key)
+        elif roll < 0.53 and not is_clean:
+            step = truncate(time)
+        sent = at(start + number) + dice.choice([0, 0, -3 * MINUTE])
+        events.append(played.event(source, step, sent, key % PARTITIONS))
+    return events
+
+
+def test_a_random_stream(played: Played) -> None:
+    dice = random.Random("histories")
+    short: set[str] = set()
+    for number in range(5):
+        start = 200 + 20 * number
+        short |= played.run(partial(random_events, played, dice=dice, start=start))
+        assert played.differences() == {}, number
+    assert short == ALL
+
+
+def test_runs_that_were_left_out(played: Played) -> None:
+    def made(source: Source, minute: int) -> list[Event]:
+        step = update(at(minute), TWO, key=7)
+        return [played.event(source, step, at(minute), 0)]
+
+    played.run(lambda source: made(source, 500), "-s", "silver")
+    assert played.run(lambda source: made(source, 510)) == ALL
+    assert played.differences() == {}
+
+
+def test_a_full_refresh_gives_the_same_rows(played: Played) -> None:
+    before = {name: played.lake.lake.read(f"gold.{name}") for name in (*HISTORIES, "bags")}
+    played.lake.run("--full-refresh", "-s", *before)
+    for name, rows in before.items():
+        refreshed = played.lake.lake.read(f"gold.{name}")
+        assert sorted(map(str, refreshed)) == sorted(map(str, rows)), name
