@@ -41,6 +41,7 @@ class HistoryNews:
             or run.is_declared_anew
             or run.to_fill
             or not run.has_news_of(self._log)
+            or run.may_read_again(self._log)
             or may_have_new_truncates(table.lake, run, fold)
             or table.keys_with_values_of_others() is not None
         )

@@ -33,6 +33,7 @@ class RowNews:
             or run.is_declared_anew
             or run.to_fill
             or not run.has_news_of(self._log)
+            or run.may_read_again(self._log)
             or table.has_rows(
                 f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
             )

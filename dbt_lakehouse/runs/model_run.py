@@ -294,6 +294,12 @@ class NodeRun:
         """Whether an upstream may have rows that are new to the table."""
         return self.reading(upstream).has_news
 
+    def may_read_again(self, upstream: Any) -> bool:
+        """Whether rows that were read before may be among the new ones: rows are told by their
+        numbers alone, and a column that was filled since has given some a new one.
+        """
+        return self.reading(upstream).window is Window.SINCE_SEQUENCE
+
     def rows(self, upstream: Any) -> str:
         """The rows of an upstream that are new to the table, as SQL to select from."""
         return self.reading(upstream).sql(str(upstream))

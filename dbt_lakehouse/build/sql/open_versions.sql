@@ -11,13 +11,9 @@
 #}
 select
     *,
-    {% if fold.track_columns is none and fold.order_by_source_time %}
-    {# By source time, a version without one is anywhere behind those that have one. #}
+    {% if fold.track_columns is none %}
+    {# A version without a source time begins by what lies behind it, and so may those before. #}
     if(_occurred_at is null, null, valid_from) as _known_time
-    {% elif fold.track_columns is none %}
-    valid_from as _known_time
-    {% elif fold.order_by_source_time %}
-    _occurred_at as _known_time
     {% else %}
     {# Of several events, of which the last need not have the latest time. #}
     cast(null as timestamp) as _known_time

@@ -109,6 +109,7 @@ def test_a_run_goes_on_where_the_last_one_was() -> None:
     assert found.rows_before(LOG) == f"(select * from {LOG} version as of 2000)"
     assert (found.snapshot_of(LOG), found.sequence_read(LOG)) == ("3000", 2)
     assert found.has_news_of(LOG)
+    assert not found.may_read_again(LOG)
     assert is_behind(found, LOG)
     assert found.is_small
     assert not found.is_declared_anew
@@ -131,6 +132,7 @@ def test_what_was_read_is_known_by_number_when_its_snapshot_has_expired() -> Non
     assert found.rows_before(LOG) == (
         f"(select * from {LOG} where _last_updated_sequence_number <= 2)"
     )
+    assert found.may_read_again(LOG)
     assert not found.is_small
 
 
