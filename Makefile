@@ -46,7 +46,7 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/dbt build --exclude-resource-type unit_test
 	@$(BIN)/lakehouse show
 
-test: setup .venv/.dev .venv/.classes .venv/.connect ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
+test: setup .venv/.dev .venv/.classes $(if $(filter unit,$(PYTEST)),,.venv/.connect) ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 real: setup .venv/.dev .venv/.classes .venv/.connect ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all", "--killed")

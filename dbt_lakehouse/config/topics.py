@@ -12,7 +12,7 @@ What has become of the topic's messages in Kafka:
 
     compacted: true     Kafka keeps the last message of each key only, so a tombstone may be all
                         that is left of a delete; false, that it does not, whatever a broker says.
-                        Without it the broker says it, at each landing (landing/kafka/policies.py)
+                        Without it the broker says it, at each landing (lake/policies.py)
 
 Two more fields concern Kafka:
 
@@ -102,7 +102,7 @@ def has_doubtful_patterns(given: Any) -> bool:
     try:
         for rule in topic_rules(given):
             re.compile(rule.pattern or "")
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return True
     return False
 

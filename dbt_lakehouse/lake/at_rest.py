@@ -43,11 +43,19 @@ class TablesAtRest:
         """The tables and views of a schema."""
         return [entry for entry in self._found.values() if entry.schema == schema]
 
+    @staticmethod
+    def can_tell(name: str) -> bool:
+        """Whether a name is of the form ``schema.table``: only Spark knows temporary views, tables
+        of metadata and those of other catalogs.
+        """
+        return _plain(name).count(".") == 1
+
     def look_at(self, name: str) -> Table | None:
         """The table of this name (``schema.table``), None if there is none.
 
         Raises ``ReadError`` and ``DamageError``.
         """
+        name = _plain(name)
         entry = self._found.get(name)
         if entry is None or entry.is_view:
             return None
@@ -61,7 +69,7 @@ class TablesAtRest:
 
         Raises ``ReadError`` and ``DamageError``.
         """
-        entry = self._found.get(name)
+        entry = self._found.get(_plain(name))
         if entry is None:
             return {}
         if entry.is_view:
@@ -103,6 +111,11 @@ def tables_at_rest(settings: Mapping[str, str]) -> TablesAtRest | None:
     if any(path_of(entry.metadata) is None for entry in found):
         return None
     return TablesAtRest(found)
+
+
+def _plain(name: str) -> str:
+    """A name as the catalog has it, without the backticks of SQL."""
+    return name.replace("`", "")
 
 
 def _metadata(entry: Entry) -> bytes:

@@ -255,7 +255,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         )
 
     def lands_elsewhere(self) -> str | None:
-        """See ``config.project.lands_elsewhere``."""
+        """See ``session.project.lands_elsewhere``."""
         from dbt_lakehouse.session.project import ProjectOptions, lands_elsewhere
 
         config = cast(RuntimeConfig, self.profile)

@@ -26,7 +26,7 @@
 {%- endset %}
 select 1 as found
 from ({{ events.log_events(fold, near) | indent }})
-left semi join (select * from {{ judged }} where _is_unplaced) using ({{ fold.key | join(', ') }})
+left semi join (select * from {{ judged }} where _unknown) using ({{ fold.key | join(', ') }})
 union all
 select 1
 from {{ near }} as changes

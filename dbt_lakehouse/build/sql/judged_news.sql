@@ -1,7 +1,7 @@
 {% import 'parts.sql' as parts %}
 {#
   Of each key with new events, the first of them by place and by time; whether one belongs before
-  what is known (`_is_late`), and whether the log has to tell that (`_is_unplaced`).
+  what is known (`_before`), and whether the log has to tell that (`_unknown`).
 
   Arguments:
       fold: the Fold.
@@ -14,7 +14,7 @@ with firsts as (
         min(_position) as _first_position,
         min(coalesce(_guard_time, _position.log_time)) as _first_time,
         -- A snapshot's event may say that a truncate before it did not take the key away.
-        bool_or(_operation = 'snapshot' or _position.log_time is null) as _is_doubtful
+        bool_or(_operation = 'snapshot' or _position.log_time is null) as _unsaid
     from {{ news }}
     group by {{ fold.key | join(', ') }}
 )
@@ -22,9 +22,9 @@ with firsts as (
 select
     firsts.*,
     -- At the same instant, versions that begin there would have to be folded again.
-    _is_doubtful
+    _unsaid
     or coalesce(_first_position <= known._position, false)
-    or coalesce(_first_time <= known._known_time, false) as _is_late,
-    known._known_time is null as _is_unplaced
+    or coalesce(_first_time <= known._known_time, false) as _before,
+    known._known_time is null as _unknown
 from firsts
 left join {{ known }} as known on {{ parts.equal('firsts', 'known', fold.key) }}

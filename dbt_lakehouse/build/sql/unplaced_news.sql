@@ -6,8 +6,8 @@
       judged: the relation of judged_news.sql.
 #}
 select
-    count_if(_is_late) as late,
-    count_if(_is_unplaced) as unplaced,
-    unix_micros(min(_first_position.log_time) filter (where _is_unplaced)) as log_time,
-    unix_micros(min(_first_time) filter (where _is_unplaced)) as time
+    count_if(_before) as late,
+    count_if(_unknown) as unplaced,
+    unix_micros(min(_first_position.log_time) filter (where _unknown)) as log_time,
+    unix_micros(min(_first_time) filter (where _unknown)) as time
 from {{ judged }}

@@ -10,7 +10,7 @@ with firsts as (
     select
         _row,
         min(_position) as _first_position,
-        bool_or(_position.log_time is null) as _is_doubtful
+        bool_or(_position.log_time is null) as _unsaid
     from {{ news }}
     group by _row
 ),
@@ -23,7 +23,7 @@ known as (
 )
 
 select
-    count_if(_is_doubtful or coalesce(_first_position <= _known_position, false)) as late,
+    count_if(_unsaid or coalesce(_first_position <= _known_position, false)) as late,
     count_if(_known_position is null) as unplaced,
     unix_micros(min(_first_position.log_time) filter (where _known_position is null)) as log_time
 from firsts

@@ -68,7 +68,7 @@ def test_gold_equals_the_source(
 ) -> None:
     # A test has no time to fetch what `make test` needs; the others are not in it.
     if source is POSTGRES and not has_jars(source.jars):
-        pytest.skip("no jars of Debezium's are here; `make .venv/.connect` fetches them (38 MB)")
+        pytest.skip("no jars of Debezium's are here; `make -B .venv/.connect` fetches them (38 MB)")
     for name in ("database", "connect"):
         (tmp_path / name).mkdir()
     # One broker has the topics of all.

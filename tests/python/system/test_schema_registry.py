@@ -374,7 +374,7 @@ def test_who_asks_is_said_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"SCHEMA_REGISTRY_URL": "registry:8081"}, "one is like"),
+        ({"SCHEMA_REGISTRY_URL": "registry:8081"}, "write one like"),
         (
             {"SCHEMA_REGISTRY_URL": "https://registry", "SCHEMA_REGISTRY_CA_FILE": "/nowhere.pem"},
             "/nowhere.pem has no certificates",

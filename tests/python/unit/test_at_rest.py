@@ -114,7 +114,8 @@ def test_a_catalog_that_only_spark_reads_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "is_doubtful"), [("shop[.].*", False), ("*bad", True), (r"\p{Alpha}+", True)]
+    ("pattern", "is_doubtful"),
+    [("shop[.].*", False), ("*bad", True), (r"\p{Alpha}+", True), ("a{99999999999}", True)],
 )
 def test_java_is_asked_of_a_pattern_that_python_does_not_know(
     pattern: str, is_doubtful: bool
@@ -122,3 +123,12 @@ def test_java_is_asked_of_a_pattern_that_python_does_not_know(
     given = [{"topic": "other", "format": "debezium_json"}]
     given.append({"pattern": pattern, "format": "debezium_json"})
     assert has_doubtful_patterns(given) is is_doubtful
+
+
+def test_names_are_those_of_sql() -> None:
+    tables = TablesAtRest([Entry("ext", "my-table", "/nowhere", is_view=True)])
+
+    assert tables.columns_of("ext.`my-table`") is None
+    assert tables.columns_of("`ext`.`other`") == {}
+    told = {name: tables.can_tell(name) for name in ("ext.`a`", "view", "gold.x.snapshots")}
+    assert told == {"ext.`a`": True, "view": False, "gold.x.snapshots": False}

@@ -15,9 +15,11 @@ from test_templates import faults
 
 from dbt_lakehouse.build.folding import Refolding
 from dbt_lakehouse.build.history import History, history_sql
+from dbt_lakehouse.build.history_news import HistoryNews
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model
+from dbt_lakehouse.build.row_news import RowNews
 from dbt_lakehouse.build.tested import FOLD_TESTS, FoldTests
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.fold_of_log import Fold
@@ -26,6 +28,13 @@ from dbt_lakehouse.runs.marks import Mark, noted
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 NOW, LATER = "2026-11-27 10:00:00.000000", "2026-11-27 11:00:00.000000"
+
+
+@pytest.fixture(autouse=True)
+def from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where open versions and copies do not suffice; test_history_news plays where they do."""
+    for kind in (HistoryNews, RowNews):
+        monkeypatch.setattr(kind, "suffices", lambda _news: False)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ class Catalog(LakePart):
         """A table as it is now, None if there is none; once between a node's statements that may
         have written something.
         """
-        if (at_rest := self._connections.at_rest) is not None:
+        at_rest = self._connections.at_rest
+        if at_rest is not None and at_rest.can_tell(str(name)):
             return at_rest.look_at(str(name))
         looks = self._handle.looks
         if str(name) not in looks:
@@ -69,8 +70,10 @@ class Catalog(LakePart):
 
     def columns_of(self, relation: Any) -> dict[str, str]:
         at_rest = self._connections.at_rest
-        if at_rest is not None and (found := at_rest.columns_of(str(relation))) is not None:
-            return found
+        if at_rest is not None and at_rest.can_tell(str(relation)):
+            found = at_rest.columns_of(str(relation))
+            if found is not None:
+                return found
         fields = tables.columns_of(self._spark, str(relation))
         return {field.name: field.dataType.simpleString() for field in fields}
 
