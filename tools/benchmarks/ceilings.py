@@ -175,7 +175,7 @@ def _of_decoders(source: Source, options: Options) -> Figure:
 def measure(options: Options) -> list[Figure]:
     """A figure for each bar that says what Spark has to do with the events."""
     lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
-    decoded = lake.compiled("select * from {{ decoded_events('payloads') }}")
+    decoded = lake.decoded("payloads")
     spark = lake.open_session()
     spark.sql("create namespace if not exists lake.silver")
     returns = registry.SQL_FUNCTIONS["decode_payload"].returns

@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.session.project import ProjectOptions, load
@@ -135,11 +137,16 @@ class BenchmarkLake:
             {each.node.name: float(each.execution_time) for each in nodes}, span.total_seconds()
         )
 
-    def compiled(self, sql: str) -> str:
-        """SQL with the project's macros, as dbt compiles it."""
-        result = self._invoke("compile", "--log-level", "none", "--inline", sql)
-        nodes: Any = result.result
-        return str(nodes.results[0].node.compiled_code)
+    def decoded(self, payloads: str) -> str:
+        """A query of the events of a relation of payloads, by the project's ``vars.topics``, as the
+        commands that decode have it.
+        """
+        self._enter()
+        folders = (str(self.project), str(self.project / "profiles"))
+        topics = load(ProjectOptions(*folders)).variables.get("topics")
+        # Without schemas of a registry, nothing is asked of a lake.
+        decoding = Decoding(cast(Lake, None), topics, runs=False)
+        return f"select * from {decoding.decoded_events(payloads)}"
 
     def _enter(self) -> None:
         """Lead what reads the profile to this lake."""

@@ -3,7 +3,7 @@
 Aerospike writes: beside the same function in plain Python (its rate on one core, times the cores),
 and beside a plain row UDF that returns the same events. Debezium envelopes: beside Spark's own
 ``from_json`` with a schema of the same fields, and columns made of them as one would. Wall seconds
-count; the UDF reads the SQL of ``decoded_events``.
+count; the UDF reads the SQL of ``BenchmarkLake.decoded``.
 """
 
 import os
@@ -165,7 +165,7 @@ def _other_shape(spark: SparkSession, name: str, decoded: str, options: Options)
 def measure(options: Options) -> list[Figure]:
     """The usual shapes against their bars, and a figure for each other one that is asked for."""
     lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
-    decoded = lake.compiled("select * from {{ decoded_events('payloads') }}")
+    decoded = lake.decoded("payloads")
     spark = lake.open_session()
     figures: list[Figure] = []
     for name in chosen_shapes(options.shapes) if options.shapes else USUAL_SHAPES:

@@ -24,7 +24,7 @@ def seconds_to_decode(workers: int, options: Options) -> dict[str, float]:
     os.environ["DBT_TARGET"] = "cluster"
     os.environ["LAKEHOUSE_MASTER"] = f"local-cluster[{workers},1,{MEMORY_MB}]"
     lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
-    decoded = lake.compiled("select * from {{ decoded_events('payloads') }}")
+    decoded = lake.decoded("payloads")
     spark = lake.open_session()
     seconds: dict[str, float] = {}
     for shape in USUAL_SHAPES:
