@@ -151,6 +151,7 @@ IN_CI: Final = (
     "events before one that has neither time",
     "an event between a truncate in time and the open version",
     "a copy more, one fewer, and a row that is new",
+    "a row that comes back, and more deletes than there are copies",
     "a copy before the newest event of its row",
 )
 
