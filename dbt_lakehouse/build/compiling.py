@@ -18,7 +18,27 @@ _MOST_PLACES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Compiling:
+class Compiled:
+    """A node that dbt compiles."""
+
+    lake: Lake
+    context: Context
+
+    @property
+    def decoding(self) -> Decoding:
+        """How payloads are decoded for it: by ``vars.topics``, of which a unit test may have
+        others.
+        """
+        return Decoding(self.lake, self.context.var("topics"), self.context.is_decoding)
+
+    @property
+    def as_of(self) -> str:
+        """The moment of the command as text, see ``moments``."""
+        return self.lake.runs.moment(self.context.var("as_of"))
+
+
+@dataclass(frozen=True, slots=True)
+class Compiling(Compiled):
     """A model that dbt compiles: to run it, to show it, or for a unit test.
 
     ``reads`` has the relations that it reads by their names, ``declared`` what its meta keeps of
@@ -26,8 +46,6 @@ class Compiling:
     table that is there.
     """
 
-    lake: Lake
-    context: Context
     reads: Mapping[str, Any]
     declared: Mapping[str, Any]
     goes_on: bool
@@ -41,18 +59,6 @@ class Compiling:
     def is_building(self) -> bool:
         """Whether the model is run, and not only compiled."""
         return self.context.is_building
-
-    @property
-    def decoding(self) -> Decoding:
-        """How payloads are decoded for it: by ``vars.topics``, of which a unit test may have
-        others.
-        """
-        return Decoding(self.lake, self.context.var("topics"), self.context.is_decoding)
-
-    @property
-    def as_of(self) -> str:
-        """The moment of the command as text, see ``moments``."""
-        return self.lake.runs.moment(self.context.var("as_of"))
 
     def begin_run(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-_ONLY_COMPILES: Final = frozenset({"compile", "generate", "list", "parse"})
+COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
 _BUILDS: Final = frozenset({"run", "build", "retry"})
 _TESTS: Final = frozenset({"test", "build", "retry"})
 
@@ -41,7 +41,7 @@ class Context:
         """Whether what is compiled is run, and not of a unit test, whose payloads no other query
         finds.
         """
-        return self._command not in _ONLY_COMPILES and self._kind != "unit_test"
+        return self._command not in COMMANDS_THAT_ONLY_COMPILE and self._kind != "unit_test"
 
     @property
     def makes_anew(self) -> bool:

@@ -234,16 +234,17 @@ class Increment:
                 self._lake.commits.note(self._table.this)
             return self._table.unchanged()
         new_events = self._new_events()
+        states = self._states.of(f"({new_events})")
         truncates = self._find_truncates()
         unread = self._unread_keys(truncates, new_events)
-        self._take(truncates, new_events)
+        self._take(truncates, states)
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
         new = None
         if self._run.has_news_of(self._log):
             # A condition with a subquery can't be observed.
             observed = not self._has_to_compare(truncates)
-            new = self._evaluate(self._states.of(f"({new_events})"), is_late, observed=observed)
+            new = self._evaluate(states, is_late, observed=observed)
             self._lake.declared.keep_doubts(self._table.this, new)
         plan = self._plan(new or Found(), truncates)
         found, answer = new, None
@@ -363,12 +364,11 @@ class Increment:
         )
         return found
 
-    def _take(self, truncates: Sequence[Truncate], new_events: str) -> None:
-        """Take away what new truncates do."""
+    def _take(self, truncates: Sequence[Truncate], states: str) -> None:
+        """Take away what new truncates do; ``states`` is the query of the new events' states."""
         this = self._table.this
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
-            states = self._states.of(f"({new_events})")
             self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
         self._of.keep_truncates(truncates)
         for each in truncates:

@@ -43,6 +43,20 @@ class Folding(Building):
         """The rows of the log that are new to the table, to select from."""
         return self.run.rows(self.run.upstreams[0])
 
+    @property
+    def may_go_on_from_its_rows(self) -> bool:
+        """Whether its rows are as the log would give them now, the log has rows that are new to
+        it, none of which it has seen, and their order is that of Kafka or of time.
+        """
+        run, log = self.run, self.run.upstreams[0]
+        return not (
+            self.fold.order_by
+            or run.is_declared_anew
+            or run.to_fill
+            or not run.has_news_of(log)
+            or run.may_read_again(log)
+        )
+
     def refuse_earlier_moment(self) -> None:
         """Stop a run as of a moment before that of the table. An expired row is gone from it, so
         judging it at an earlier moment takes a rebuild; what was believed is in order. Raises

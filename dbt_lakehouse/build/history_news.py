@@ -29,19 +29,12 @@ class HistoryNews:
 
     @property
     def _may_suffice(self) -> bool:
-        """Whether nothing but events of keys can have changed a version, and their order is that of
-        Kafka or of time.
-        """
+        """Whether nothing but events of keys can have changed a version."""
         table, fold, run = self._table, self._table.fold, self._table.run
-        return not (
+        return table.may_go_on_from_its_rows and not (
             fold.namespace is not None
             or fold.bitemporal
             or fold.several_sources
-            or fold.order_by
-            or run.is_declared_anew
-            or run.to_fill
-            or not run.has_news_of(self._log)
-            or run.may_read_again(self._log)
             or may_have_new_truncates(table.lake, run, fold)
             or table.keys_with_values_of_others() is not None
         )

@@ -24,19 +24,10 @@ class RowNews:
 
     @property
     def _may_suffice(self) -> bool:
-        """Whether the rows that are there are as the log would give them now, and its order is
-        Kafka's.
-        """
-        table, run = self._table, self._table.run
-        return not (
-            table.fold.order_by
-            or run.is_declared_anew
-            or run.to_fill
-            or not run.has_news_of(self._log)
-            or run.may_read_again(self._log)
-            or table.has_rows(
-                f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
-            )
+        """Whether nothing but steps of rows can have changed a copy."""
+        table = self._table
+        return table.may_go_on_from_its_rows and not table.has_rows(
+            f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
         )
 
     def suffices(self) -> bool:

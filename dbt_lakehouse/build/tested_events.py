@@ -5,7 +5,6 @@ their settings were wrong.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
@@ -27,8 +26,7 @@ def events_in_place(of: DataTest) -> str:
         rows = of.added_rows(relation) if run.is_incremental else None
         unread = read(of.decoding, run, log) if run.has_news else None
         logs.append({"place": str(relation), "rows": rows, "unread": unread})
-    # It may not be there yet where a command only compiles.
-    pinned = str(events) if lake.catalog.look_at(events) is None else pinned_now(lake, events)
+    pinned = pinned_now(lake, events)
     # A log that was made anew in this command has all of its rows.
     is_of_run = lake.runs.run_to_test(events) is not None
     return render(
@@ -114,8 +112,7 @@ def _events_of_topics(of: DataTest, added: str) -> str:
     found = lake.sql.query(render("tombstone_topics", events=added))
     topics = sorted(row["topic"] for row in found)
     run = NodeRun(lake.catalog.look_at, of.table, [of.arguments["payloads"]])
-    decoding = Decoding(lake, lake.events.topics, of.context.is_decoding)
-    return decoding.events_of(lake.events.looked_input(run, topics))
+    return of.decoding.events_of(lake.events.looked_input(run, topics))
 
 
 def _found_once(query: str, found: Rows) -> str:

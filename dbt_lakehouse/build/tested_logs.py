@@ -6,9 +6,8 @@ from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared.columns import quoted
+from python_udfs.core.row_images import PARTIAL
 
-# A field of an image which says that the image is not whole.
-_PARTIAL: Final = "$partial"
 _OF_ROWS: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
 _OF_RECORDS: Final = ("upsert", "delete")
 
@@ -27,7 +26,7 @@ def no_unknown_columns(of: DataTest) -> str:
     return render(
         "no_unknown_columns",
         events=read(of.decoding, run, log, part),
-        fields=[*log["fields"], _PARTIAL],
+        fields=[*log["fields"], PARTIAL],
         has_whole_image="$" in log["fields"],
     )
 

@@ -4,33 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dbt_lakehouse.build.compiling import near_positions
-from dbt_lakehouse.build.context import Context
-from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.compiling import Compiled, near_positions
 
 
 @dataclass(frozen=True, slots=True)
-class DataTest:
+class DataTest(Compiled):
     """A data test, by its name and its arguments, of a table; what dbt gives a generic test with a
     condition (``where``) in place of that is a query in parentheses.
     """
 
-    lake: Lake
-    context: Context
     test: str
     table: Any
     arguments: Mapping[str, Any]
-
-    @property
-    def as_of(self) -> str:
-        """The moment of the command as text, see ``moments``."""
-        return self.lake.runs.moment(self.context.var("as_of"))
-
-    @property
-    def decoding(self) -> Decoding:
-        """How payloads are decoded for it."""
-        return Decoding(self.lake, self.context.var("topics"), self.context.is_decoding)
 
     def log(self) -> Mapping[str, Any]:
         """The declaration of the change log that it is of. Raises ``CompilationError`` if the table

@@ -6,7 +6,7 @@ What is noted is held against what is there whenever the lake is opened
 
 from contextlib import closing
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -87,9 +87,8 @@ def _refuse_filled_bucket(spark: SparkSession, settings: dict[str, str]) -> None
     # Where a REST catalog has its files, its server knows.
     if settings.get(CATALOG_TYPE) != "jdbc" or not is_in_bucket(warehouse) or begins_anew():
         return
-    context: Any = spark.sparkContext
     storage = java_class("org.apache.iceberg.CatalogUtil").loadFileIO(
-        settings[FILE_IO], properties(settings), hadoop_settings(context)
+        settings[FILE_IO], properties(settings), hadoop_settings(spark.sparkContext)
     )
     with closing(storage):
         files = storage.listPrefix(f"{warehouse}/bronze/").iterator()

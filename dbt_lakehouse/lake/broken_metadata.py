@@ -7,7 +7,7 @@ asks for such a table is told at once.
 
 import re
 import time
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -56,10 +56,8 @@ def refuse_bucket(spark: SparkSession) -> None:
     except LakehouseError:
         return
     for each in tables[:1]:
-        context: Any = spark.sparkContext
-        catalogs = java_class("org.apache.iceberg.CatalogUtil")
-        storage = catalogs.loadFileIO(
-            settings[FILE_IO], properties(settings), hadoop_settings(context)
+        storage = java_class("org.apache.iceberg.CatalogUtil").loadFileIO(
+            settings[FILE_IO], properties(settings), hadoop_settings(spark.sparkContext)
         )
         stream = storage.newInputFile(each.metadata).newStream()
         try:

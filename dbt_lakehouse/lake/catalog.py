@@ -47,7 +47,7 @@ _TEMPORARY: Final = "__dbt_tmp"
 _NO_RIGHTS: Final = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 # What Java's driver and PostgreSQL's own library call the same.
 _CONNECTION_OPTIONS: Final = frozenset(
-    {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
+    {"user", "password", "options", "sslmode", "sslcert", "sslkey", "sslrootcert"}
 )
 CLOSED: Final = "lakehouse.closed"
 """A property of the schema ``bronze``: why this catalog is closed (``lake.moved_catalog``)."""

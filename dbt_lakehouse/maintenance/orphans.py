@@ -8,7 +8,7 @@ and may be all that is left of it.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -27,10 +27,9 @@ class Orphans(NamedTuple):
 
 def find(spark: SparkSession, name: str, before: datetime) -> Orphans:
     """The files of a table that no snapshot names and that were written before a moment."""
-    session: Any = spark
     actions = java_class("org.apache.iceberg.spark.actions.SparkActions")
     result = (
-        actions.get(java_session(session))
+        actions.get(java_session(spark))
         .deleteOrphanFiles(tables.load(spark, name))
         # By Iceberg's file access: Hadoop's has none to buckets.
         .usePrefixListing(True)

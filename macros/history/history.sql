@@ -4,8 +4,9 @@
 
       {{ history(ref("customers_changes"), track_columns=["email"]) }}
 
-  Incremental runs make the versions of the keys that have new events anew, from the whole log
-  (dbt_lakehouse/build/history.py).
+  Incremental runs fold new events from the open versions of their keys where all of them come
+  last, and else make the versions of these keys anew from the whole log
+  (dbt_lakehouse/build/history_news.py, history.py).
 
   Arguments:
       changes: the change log; the model's only one. Key, columns and all else are the log's.

@@ -27,6 +27,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
+from dbt_lakehouse.build.context import COMMANDS_THAT_ONLY_COMPILE
 from dbt_lakehouse.config.topics import has_doubtful_patterns
 from dbt_lakehouse.config.variables import require_topics, variables_of
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
@@ -52,7 +53,6 @@ COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 # The commands that leave a report.
 COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
-COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
 
 LOGGER: Final = AdapterLogger("Lakehouse")
 

@@ -57,8 +57,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
 
 def _records_read(spark: SparkSession) -> int:
     """What the stages that are at work have read."""
-    scala: Any = java_context(spark.sparkContext)
-    stages = scala.statusStore().activeStages()
+    stages = java_context(spark.sparkContext).statusStore().activeStages()
     return sum(int(stages.apply(each).inputRecords()) for each in range(stages.size()))
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 from commands import DBT, SECONDS, Command, program, wait_until
 from lakes import copy_project
@@ -19,10 +20,10 @@ from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
-from dbt_lakehouse.errors import DamageError, LockedError
+from dbt_lakehouse.errors import DamageError, LockedError, NoLakeError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_damage_in
-from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
+from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, contents, read_only
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.spark.jvm import java_class
@@ -291,3 +292,24 @@ def test_two_dbt_runs_of_two_checkouts_build_each_position_once(
     with one.python(*command) as reading:
         assert reading.end() == f"n\n{landed.count()}\n"
     assert leases.current(spark) == {}
+
+
+def test_a_catalog_is_found_in_the_schema_that_its_address_names(tmp_path: Path) -> None:
+    """As Java's driver finds it: where it looks elsewhere, there is no lake."""
+    with postgres(tmp_path) as address:
+        with psycopg.connect(address.removeprefix("jdbc:"), user=USER) as database:
+            database.execute("create schema ice")
+            for statement in (
+                "create table ice.iceberg_tables (catalog_name text, table_namespace text,"
+                " table_name text, metadata_location text, iceberg_type text)",
+                "create table ice.iceberg_namespace_properties (catalog_name text, namespace text,"
+                " property_key text, property_value text)",
+                "insert into ice.iceberg_tables"
+                " values ('lake', 'gold', 'orders', 's3://lake/orders.json', 'TABLE')",
+            ):
+                database.execute(statement)
+        for named in ("currentSchema=ice", "options=-c%20search_path%3Dice"):
+            settings = {CATALOG_TYPE: "jdbc", CATALOG_URI: f"{address}?user={USER}&{named}"}
+            assert [str(each) for each in contents(settings).entries] == ["gold.orders"]
+        with pytest.raises(NoLakeError):
+            contents({CATALOG_TYPE: "jdbc", CATALOG_URI: f"{address}?user={USER}"})

@@ -15,11 +15,9 @@ from test_templates import faults
 
 from dbt_lakehouse.build.folding import Refolding
 from dbt_lakehouse.build.history import History, history_sql
-from dbt_lakehouse.build.history_news import HistoryNews
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model
-from dbt_lakehouse.build.row_news import RowNews
 from dbt_lakehouse.build.tested import FOLD_TESTS, FoldTests
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.fold_of_log import Fold
@@ -28,13 +26,6 @@ from dbt_lakehouse.runs.marks import Mark, noted
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 NOW, LATER = "2026-11-27 10:00:00.000000", "2026-11-27 11:00:00.000000"
-
-
-@pytest.fixture(autouse=True)
-def from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where open versions and copies do not suffice; test_history_news plays where they do."""
-    for kind in (HistoryNews, RowNews):
-        monkeypatch.setattr(kind, "suffices", lambda _news: False)
 
 
 @dataclass(frozen=True)
@@ -56,15 +47,19 @@ BESIDE: Final = {"type": "bigint", "from": "metadata", "path": "source.lsn"}
 
 @dataclass
 class RecordedLake:
-    """What a model asks, with what it is told: the statements are kept, and none is run."""
+    """What a model asks, with what it is told: the statements are kept, and none is run. Those that
+    find out whether what is new comes last are kept apart; it does not if it ``is_late``.
+    """
 
     run: NodeRun
     touched: int = 1
     may_have: bool = False
     resting: bool = False
+    is_late: bool = True
     held: Mapping[str, str] = field(default_factory=lambda: {"id": "int", "note": "string"})
     lost: int = 0
     statements: list[str] = field(default_factory=list)
+    judging: list[str] = field(default_factory=list)
     notes: list[Mapping[str, Any]] = field(default_factory=list)
     views: list[str] = field(default_factory=list)
 
@@ -73,13 +68,29 @@ class RecordedLake:
         self.sql = self.catalog = self.runs = self.commits = self.declared = self
 
     def query(self, sql: str) -> list[dict[str, Any]]:
+        if sql.endswith("limit 1"):
+            self.judging.append(sql)
+            return []
+        if "as unplaced" in sql:
+            self.judging.append(sql)
+            return [{"late": int(self.is_late), "unplaced": 1, "log_time": 0, "time": 0}]
         self.statements.append(sql)
         return [{"lost": self.lost}]
 
     def evaluate(self, name: str, query: str) -> int:
-        self.statements.append(query)
         self.views.append(name)
+        if name.endswith(("__news", "__open")):
+            self.judging.append(query)
+            return 1
+        self.statements.append(query)
         return self.touched
+
+    def define(self, name: str, query: str) -> None:
+        self.views.append(name)
+        self.judging.append(query)
+
+    def hold_key_ranges_of(self, name: str, rows: str, column: str) -> list[list[str]]:
+        return [["1", "2"]]
 
     def drop_evaluated(self, prefix: str) -> None:
         self.views = [view for view in self.views if not view.startswith(prefix)]
@@ -215,6 +226,7 @@ def test_statements_of_a_history_are_whole(shape: str, tracked: bool, may_have: 
     # What is touched, the versions, the table; before that, the schema of one that is made anew.
     assert len(lake.statements) == 3 + bool(run.to_fill)
     assert [faults(each) for each in lake.statements] == [[] for _ in lake.statements]
+    assert [faults(each) for each in lake.judging] == [[] for _ in lake.judging]
     assert (lake.notes, lake.views) == ([{AS_OF: LATER}], [])
 
 
@@ -246,10 +258,46 @@ def test_statements_of_a_table_without_a_key_are_whole(shape: str) -> None:
     assert built(KeylessRows, lake, sql) == "written"
     touched, rows, merge = lake.statements
     assert [faults(each) for each in lake.statements] == [[], [], []]
+    assert [faults(each) for each in lake.judging] == [[] for _ in lake.judging]
     assert "'start-snapshot-id' = '2000'" in touched
     # All that the log has of them.
     assert f"from {LOG} version as of 3000 as changes" in rows
     assert "left semi join gold__orders__touched using (_row)" in merge
+
+
+PLACED_BY_LOG: Final = [
+    each
+    for each, declared in KEYED.items()
+    if declared["namespace"] is None and each != "of several sources"
+]
+
+
+@pytest.mark.parametrize("shape", PLACED_BY_LOG)
+@pytest.mark.parametrize("tracked", [False, True])
+def test_news_that_comes_last_is_folded_from_open_versions(shape: str, tracked: bool) -> None:
+    of = history_of(shape, tracked)
+    lake = RecordedLake(run_of(of, [LOG], made=of), is_late=False)
+    assert built(History, lake, history_sql(OWN, of, [LOG], LATER, lake.run)) == "written"
+    folded, merge = lake.statements
+    assert "select * from gold__orders__known_and_news" in folded
+    assert "target.is_current" in merge
+    # The news, the open versions, the judgement of each key, what it says of all of them, the log's
+    # answer, and what is folded.
+    assert len(lake.judging) == 6
+    assert [faults(each) for each in lake.statements + lake.judging] == [[]] * 8
+    assert (lake.notes, lake.views) == ([{AS_OF: LATER}], [])
+
+
+@each_keyless
+def test_steps_that_come_last_are_counted_with_the_copies(shape: str) -> None:
+    of = fold_of_log.fold(KEYLESS[shape])
+    lake = RecordedLake(run_of(of, [LOG], made=of), is_late=False)
+    assert built(KeylessRows, lake, current_rows_sql(of, LOG)) == "written"
+    _touched, rows, _merge = lake.statements
+    assert "gold__orders__known_steps" in rows
+    # Whether there is a truncate, the news, what is said of all rows, the log's answer, the steps.
+    assert len(lake.judging) == 5
+    assert [faults(each) for each in lake.statements + lake.judging] == [[]] * 8
 
 
 def test_a_history_without_news_is_left_alone() -> None:

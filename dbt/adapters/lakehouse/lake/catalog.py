@@ -11,6 +11,7 @@ from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared import contracts
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.lake.at_rest import TablesAtRest
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import (
     commits,
@@ -30,13 +31,17 @@ class Catalog(LakePart):
         """A table as it is now, None if there is none; once between a node's statements that may
         have written something.
         """
-        at_rest = self._connections.at_rest
-        if at_rest is not None and at_rest.can_tell(str(name)):
+        if (at_rest := self._at_rest(str(name))) is not None:
             return at_rest.look_at(str(name))
         looks = self._handle.looks
         if str(name) not in looks:
             looks[str(name)] = tables.look_at(self._spark, str(name))
         return looks[str(name)]
+
+    def _at_rest(self, name: str) -> TablesAtRest | None:
+        """The tables without Spark, if the command does without it and they tell of the name."""
+        at_rest = self._connections.at_rest
+        return at_rest if at_rest is not None and at_rest.can_tell(name) else None
 
     def may_have_rows(
         self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
@@ -69,11 +74,9 @@ class Catalog(LakePart):
         return found | dict.fromkeys(tables.views_in(self._spark, schema), RelationType.View)
 
     def columns_of(self, relation: Any) -> dict[str, str]:
-        at_rest = self._connections.at_rest
-        if at_rest is not None and at_rest.can_tell(str(relation)):
-            found = at_rest.columns_of(str(relation))
-            if found is not None:
-                return found
+        at_rest = self._at_rest(str(relation))
+        if at_rest is not None and (found := at_rest.columns_of(str(relation))) is not None:
+            return found
         fields = tables.columns_of(self._spark, str(relation))
         return {field.name: field.dataType.simpleString() for field in fields}
 
