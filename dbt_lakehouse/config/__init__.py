@@ -1,1 +1,1 @@
-"""Which project, profile, topics and variables a command works with."""
+"""What is configured, read and checked: paths, variables, topics, brokers, declared models."""

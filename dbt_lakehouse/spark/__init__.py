@@ -1,1 +1,1 @@
-"""The Spark session of the lake: jars, settings, SQL functions, evaluated views."""
+"""Spark and its JVM: jars, Java, private handles, SQL functions, evaluated views."""

@@ -22,9 +22,8 @@ from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.functions_archive import functions_archive
 
 VARIABLES: Final[dict[str, Any]] = {"as_of": "2026-10-03 00:00:00", "captures": ["seeds/*.jsonl"]}
-# With all payloads of the demo, whatever their format: `other_events` reads them.
-MODELS: Final = ("run", "-s", "+orders", "orders_history")
-TABLES: Final = ("gold.orders", "gold.orders_history")
+MODELS: Final = ("run", "-s", "+orders", "+profiles", "orders_history")
+TABLES: Final = ("gold.orders", "gold.profiles", "gold.orders_history")
 SPARK: Final = Path(pyspark.__file__).parent
 
 
