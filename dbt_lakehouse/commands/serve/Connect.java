@@ -246,6 +246,13 @@ public final class Connect {
         }
     }
 
+    /** Answers a call that came while the server ends: its Spark may be half gone. */
+    private static void closeAsStopped(ServerCall call) {
+        call.close(
+            org.sparkproject.connect.grpc.Status.UNAVAILABLE.withDescription("the server stops"),
+            new Metadata());
+    }
+
     private static String digest(Message message) {
         try {
             return Base64.getEncoder().encodeToString(
@@ -367,7 +374,19 @@ public final class Connect {
             }
             if (request instanceof ExecutePlanRequest || request instanceof AnalyzePlanRequest
                 || request instanceof ConfigRequest) {
-                connect.begin(request);
+                try {
+                    connect.begin(request);
+                } catch (Exception failed) {
+                    // Scala throws what it does not declare.
+                    if (!connect.isStopped) {
+                        throw new IllegalStateException(failed);
+                    }
+                }
+            }
+            if (connect.isStopped) {
+                listener = null;
+                closeAsStopped(answering);
+                return;
             }
             listener.onMessage(message);
         }
