@@ -46,6 +46,7 @@ _EVENTS = "silver.other_events"
 # What a format is suggested by, of a topic: as many payloads, in as many bytes.
 SUGGESTION_PAYLOADS = 2000
 SUGGESTION_BYTES = 32 * 2**20
+_FAMILY = frozenset({"debezium_json", "arcion_json", "lindorm_json"})
 # Of a batch; each is decoded in every format.
 _PAYLOADS_OF_A_GUESS = 100
 
@@ -276,31 +277,43 @@ def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
 
 
 def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion | None:
-    """The one format that decodes all of the keys and values, None if that can't be told.
+    """The one format that decodes the keys and values, None if that can't be told.
 
-    The formats of the Debezium family decode each other's payloads; their source blocks differ.
+    Payloads that no format decodes, such as damaged ones, count for none as long as they are fewer
+    than the others. The formats of the Debezium family decode each other's payloads; their source
+    blocks differ.
     """
-    if not payloads:
+    fitting = list(FORMATS)
+    telling = []
+    for payload in payloads:
+        names = _formats_shown(fitting, payload)
+        if names:
+            fitting = names
+            telling.append(payload)
+        elif _formats_shown(list(FORMATS), payload):
+            return None
+    if 2 * len(telling) <= len(payloads):
         return None
-    fitting = [
-        name
-        for name in FORMATS
-        if all(
-            shows_format(name, event)
-            for key, value in payloads
-            for event in decode_payload(name, key, value)
-        )
-    ]
-    looked_at = counted(len(payloads), "message")
+    looked_at = f"the {counted(len(payloads), 'message')} looked at"
+    if len(telling) < len(payloads):
+        looked_at = f"{len(telling)} of {looked_at}, and the others show no format"
     if len(fitting) == 1:
-        return Suggestion(fitting[0], f"no other format decodes the {looked_at} looked at")
-    family = {"debezium_json", "arcion_json", "lindorm_json"}
-    if not fitting or not family.issuperset(fitting):
+        return Suggestion(fitting[0], f"no other format decodes {looked_at}")
+    if not _FAMILY.issuperset(fitting):
         return None
-    dialects = {name for _, value in payloads if (name := _dialect(value)) is not None}
+    dialects = {name for _, value in telling if (name := _dialect(value)) is not None}
     if len(dialects) != 1:
         return None
-    return Suggestion(dialects.pop(), f"so say the source blocks of the {looked_at} looked at")
+    return Suggestion(dialects.pop(), f"so say the source blocks of {looked_at}")
+
+
+def _formats_shown(among: Sequence[str], payload: tuple[bytes | None, bytes]) -> list[str]:
+    """Which of the formats a key and a value show in all of their events."""
+    return [
+        name
+        for name in among
+        if all(shows_format(name, event) for event in decode_payload(name, *payload))
+    ]
 
 
 def _dialect(value: bytes) -> str | None:

@@ -2720,6 +2720,17 @@ def test_payloads_tell_dialects_apart() -> None:
         "arcion_json",
         "so say the source blocks of the 2 messages looked at",
     )
+    cut = (None, payloads["debezium_json"][1][:40])
+    assert scan.suggestion_of([cut, payloads["debezium_json"], payloads["debezium_json"]]) == (
+        "debezium_json",
+        "so say the source blocks of 2 of the 3 messages looked at, and the others show no format",
+    )
+    assert scan.suggestion_of([unwrapped, cut, unwrapped]) == (
+        "debezium_unwrapped_json",
+        "no other format decodes 2 of the 3 messages looked at, and the others show no format",
+    )
+    assert scan.format_of([cut, payloads["debezium_json"]]) is None
+    assert scan.format_of([cut]) is None
     assert scan.format_of([(None, unwrapped[1])]) is None
     assert scan.format_of(list(payloads.values())) is None
     assert scan.format_of([]) is None
