@@ -50,11 +50,13 @@ _READY: Final = "ready"
 _ready: dict[str, pa.Array] = {}
 
 
-def _ready_events(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+def _ready_events(
+    formats: pa.Array, keys: pa.Array, values: pa.Array, headers: pa.Array
+) -> pa.Array:
     """``decode_payload_batch`` that decodes next to nothing."""
     name = formats[0].as_py()
     if name not in _ready or len(_ready[name]) < len(values):
-        _ready[name] = decode_payload_batch(formats, keys, values)
+        _ready[name] = decode_payload_batch(formats, keys, values, headers)
     return _ready[name].slice(0, len(values))
 
 
