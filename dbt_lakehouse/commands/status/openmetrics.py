@@ -1,7 +1,7 @@
-"""The numbers of `lakehouse status` as OpenMetrics' text, for Prometheus.
+"""The numbers of `lakehouse status` in OpenMetrics' text format, for Prometheus.
 
-All are gauges without timestamps: so the text is Prometheus' own older format as well, which is
-what the node exporter's textfile collector reads.
+All are gauges without timestamps, so the text is also valid in Prometheus' older format, which
+the node exporter's textfile collector reads.
 """
 
 import os
@@ -19,7 +19,7 @@ from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.report import Report
 from dbt_lakehouse.errors import WriteError
 
-# By the fields of the facts.
+# Metrics by the fields of the facts.
 _OF_TOPICS: Final = {
     "landed": ("landed_payloads", "Payloads that have landed"),
     "decoded": ("decoded_payloads", "Payloads all of whose events are good"),
@@ -45,11 +45,11 @@ _OF_TABLES: Final = {
 
 
 def write_metrics(file: Path, report: Report) -> None:
-    """Write the file at once: who reads it finds all of it, or what was there before.
+    """Write the file atomically: a reader finds either the new content or the previous one.
 
     Raises ``WriteError``.
     """
-    # No collector reads one whose name begins with a point.
+    # No collector reads a file whose name begins with a point.
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         partial.write_bytes(metrics(report))

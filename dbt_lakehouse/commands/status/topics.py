@@ -1,4 +1,4 @@
-"""What has become of each topic's payloads."""
+"""The state of each topic's payloads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ def topics_of(
     undecoded: frozenset[str],
     built: Mapping[str, Buckets],
 ) -> tuple[list[Topic], list[Link]]:
-    """All topics, and two links of each: to the tables that have its events, and on to
+    """All topics, and two links for each: to the tables that have its events, and on to
     quarantined_payloads. ``built``: the lags of the last hour by topic.
     """
     bronze = lake.reader.quoted(BRONZE)
@@ -125,7 +125,7 @@ _NO_LAG: Final[dict[str, Any]] = {
 
 
 def _lags(lake: TargetTables) -> dict[str, dict[str, Any]]:
-    """How far each topic lagged behind Kafka when it was last landed."""
+    """The lag of each topic behind Kafka at its last landing."""
     if not lake.has(_LAGS):
         return {}
     rows = lake.rows(
