@@ -1,4 +1,4 @@
-"""Commands that change a project's models, or tables that are there."""
+"""Commands that change a project's models, or existing tables."""
 
 import sys
 from pathlib import Path

@@ -151,7 +151,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     keys = key_lines(key)
     if len(keys) != 1:
         fail("why is asked of one key")
-    # Before dbt reads the project, and writes beside it.
+    # Before dbt reads the project, and writes its files.
     project.require_lake()
     of_table = keyed_table(read_manifest(project).nodes, table)
     answer = ask(project.reader(), of_table, keys[0])
@@ -432,7 +432,7 @@ def docs(project: "Project", opens: bool) -> None:
 
 
 def show_page(page: Path, *, opens: bool) -> None:
-    """Say where a page is, and open it in the browser if that is asked for."""
+    """Report a page's path, and open it in the browser if requested."""
     import webbrowser
 
     say(f"wrote {page}")

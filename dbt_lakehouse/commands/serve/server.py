@@ -114,8 +114,8 @@ def _settings(folder: str) -> dict[str, str]:
         # A client that requests millions of rows gets them in parts, and the server never holds
         # all of them.
         "spark.sql.thriftServer.incrementalCollect": "true",
-        # Aggregates are computed when the query runs, within the client's time limit, and not
-        # with its first row; without adaptive execution they would be.
+        # Only adaptive execution computes aggregates when the query is sent, within the client's
+        # time limit, and not with its first row.
         "spark.sql.adaptive.enabled": "true",
         # Otherwise a query could read files.
         "spark.sql.runSQLOnFiles": "false",
@@ -184,7 +184,7 @@ def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
         ".StorageBasedAuthorizationProvider",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.global.init.file.location": "",
-        # The same for the end of a session, which would create one in a Hive database.
+        # Otherwise the end of a session would create a metastore in a Hive database.
         "hive.metastore.rawstore.impl": "none",
         # How soon the end of a cancelled query is noticed.
         "hive.server2.long.polling.timeout": "1s",
