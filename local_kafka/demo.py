@@ -230,12 +230,12 @@ class Commands:
         self._run("dbt", "--quiet", "run", "-s", "+orders", "--vars", "{captures: []}")
 
     def count(self) -> dict[str, int]:
-        """The rows of bronze and of gold."""
+        """The numbers of rows in bronze and gold."""
         counts: dict[str, int] = json.loads(self._run("lakehouse", "show", "--json", BRONZE, GOLD))
         return counts
 
     def lag(self) -> int:
-        """How many messages Kafka has that bronze has not, now."""
+        """The number of messages in Kafka that bronze lacks now."""
         rows = json.loads(self._run("lakehouse", "status", "--json"))
         return sum(row["lag_messages"] for row in rows if row["topic"] == TOPIC)
 
@@ -253,7 +253,7 @@ class Commands:
         return sorted(Order(**row) for row in table.to_pylist())
 
     def _run(self, program: str, *arguments: str) -> str:
-        """What the command printed. Raises ``DemoError`` if it fails."""
+        """The output of a command. Raises ``DemoError`` if it fails."""
         try:
             done = subprocess.run(
                 [str(Path(sys.executable).with_name(program)), *arguments],
@@ -273,7 +273,7 @@ class Commands:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo. 0 if gold equals what the producer holds, else 1."""
+    """Run the demo. Returns 0 if gold equals what the producer holds, else 1."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -290,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(rounds: int, rate: int) -> None:
     with only_one(FOLDER):
         shutil.rmtree(FOLDER, ignore_errors=True)
-        # The topics of the demo are all there, for the project expects them; one gets messages.
+        # All topics of the demo exist, since the project expects them; one gets messages.
         partitions = partition_counts(read((ROOT / "seeds").glob("*.jsonl")))
         with Broker(FOLDER / "kafka") as broker:
             servers = broker.bootstrap_servers
@@ -327,7 +327,9 @@ def _round(name: str, commands: Commands, writer: Writer) -> None:
 
 
 def compare(held: list[Order], gold: list[Order]) -> None:
-    """Say that gold is what the producer holds. Raises ``DemoError``, with examples, if not."""
+    """Check that gold equals what the producer holds. Raises ``DemoError``, with examples, if
+    not.
+    """
     if held != gold:
         missing, extra = set(held) - set(gold), set(gold) - set(held)
         examples = "\n".join(
