@@ -24,7 +24,7 @@ class HistoryNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.events: Final = table.view("known_and_news")
-        """The view of what is to be folded, with the columns of events.log_events."""
+        """The view of the events to fold, with the columns of events.log_events."""
         self.ranges: list[list[str]] = []
         """The ranges of the keys, as SQL."""
 

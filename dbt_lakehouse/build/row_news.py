@@ -20,7 +20,7 @@ class RowNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.steps: Final = table.view("known_steps")
-        """The view of what is to be counted, with the columns of events.row_steps."""
+        """The view of the steps to count, with the columns of events.row_steps."""
 
     @property
     def _may_suffice(self) -> bool:

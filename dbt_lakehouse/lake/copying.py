@@ -57,9 +57,9 @@ class _Copy:
         self._metadata: Final = self._json(entry.metadata)
         self._from: Final = self._path(self._metadata["location"])
         self._sizes: Final[dict[str, int]] = {}
-        """Of files that were rewritten, by their addresses in the original."""
+        """The sizes of rewritten files, by their addresses in the original."""
         self._to_copy: Final[dict[Path, tuple[Path, int]]] = {}
-        """Where each data file's copy is, and of what size the manifest says that it is."""
+        """The path of each data file's copy, and its size in the manifest."""
 
     def made(self) -> Copied:
         (self._to / "metadata").mkdir(parents=True)

@@ -88,53 +88,54 @@ class NodeRun:
         self.fold: Final = of if isinstance(of, Fold) else None
         self.declaration: Final = None if of is None else declared(of)
         self.keeps: dict[str, Any] = {}
-        """What is to be kept with the table for the next run: properties that speak of the snapshot
-        that the run commits (``kept``).
+        """What to keep with the table for the next run: properties that are tied to the snapshot
+        of the run's commit (``kept``).
         """
         self.formats: dict[str, tuple[int, Formats]] = {}
-        """Those of the topics whose payloads other_events looks at, which have landed since a time
-        (microseconds since the epoch).
+        """The formats of the topics whose payloads other_events looks at, with the time
+        (microseconds since the epoch) since which these payloads have landed.
         """
         self.notes_beside: dict[str, str] = {}
-        """What a commit of the model's rows notes of them beside what all runs note."""
+        """Further notes of the model's commits."""
         self.properties_beside: dict[str, str] = {}
-        """The properties that these refer to."""
+        """The properties to which these notes refer."""
         self.doubts: str | None = None
-        """What of the new rows says that their key is none (``DOUBTS``)."""
+        """What the new rows show against the uniqueness of their key (``DOUBTS``)."""
         self.places: str | None = None
-        """The view of new events that get another log time in a change log (truncate_order)."""
+        """The view of new events whose log time changes in a change log (truncate_order)."""
         self.truncate_ties = 0
-        """How many rows of a change log count as later than a truncate for want of an order."""
+        """The rows of a change log that count as later than a truncate for want of an order."""
         self.truncates_crossed = 0
-        """How many rows of a change log lie on the wrong side of a truncate, however they are read.
+        """The rows of a change log on the wrong side of a truncate, in whatever order they are
+        read.
         """
         self.leaves: bool | None = None
-        """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql); None
+        """Whether any event may leave columns unchanged (dbt_lakehouse/build/sql/fold.sql); None
         until the model of a gold table is compiled.
         """
         self.meets_truncates: bool | None = None
-        """Whether it may meet a truncate, new or remembered; None likewise."""
+        """Whether it may meet a truncate, new or remembered; None until then."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
         self.anew: Final = anew
-        """Whether the table is made anew whatever there is."""
+        """Whether the table is rebuilt in any case."""
         self.table: Final = None if anew else load(str(own))
         self.seen: str | None = None if anew else NO_SNAPSHOT
-        """The snapshot of the table by which its new rows are chosen; None if it is made anew,
-        whatever it has.
+        """The snapshot of the table by which its new rows are chosen; None if it is rebuilt,
+        whatever it contains.
         """
         if self.table is not None:
             self.seen = self.table.snapshot
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None
-        """Why a table that is there is made anew without being asked to."""
+        """Why an existing table is rebuilt without a request."""
         self.is_moved = False
         """Whether the marks of the table are on tables that it read before (``moving``)."""
         self.is_exchanged = False
-        """Whether that is because it reads another table now."""
+        """Whether that is because it now reads another table."""
         self.rolled_back_from: str | None = None
-        """The snapshot of ``origin`` that was read before that one was rolled back."""
+        """The snapshot of ``origin`` that was read before ``origin`` was rolled back."""
         self._load: Final = load
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:

@@ -64,15 +64,15 @@ class News:
     def __init__(self, table: Table) -> None:
         held = json.loads(table.properties.get(PROPERTY) or "{}")
         self.pairs: Final[list[list[str | None]]] = held.get("pairs") or []
-        """Topic, database, schema and table of all events that commits speak of."""
+        """Topic, database, schema and table of all events of the commits."""
         self.commits: Final[list[dict[str, Any]]] = held.get("commits") or []
-        """Of each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, how many
-        events it has of each of ``OPERATIONS``, and ``pairs``, a bit field in hexadecimal digits of
-        those that it has, None for any.
+        """For each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, the
+        number of its events for each of ``OPERATIONS``, and ``pairs``, a bit field of its pairs
+        in hexadecimal digits, None for any.
         """
         self.is_whole: Final[bool] = held.get("is_whole", False)
-        """Whether the pairs are those of all events that the table has ever looked at, but for what
-        commits have looked at that are behind the newest of these.
+        """Whether the pairs are those of all events that the table has ever looked at, except for
+        commits after the newest of these.
         """
 
     def by_snapshot(self) -> dict[str, dict[str, Any]]:

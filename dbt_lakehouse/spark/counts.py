@@ -26,10 +26,10 @@ class Counts:
     def __init__(self, topics: pa.Array) -> None:
         distinct = topics.unique()
         self._topics: Final = topics.to_pylist() if len(distinct) > 1 else []
-        """Of each payload; empty if all have the same one."""
+        """The topic of each payload; empty if all have the same one."""
         self._counts: Final[Counter[tuple[str | None, Source, str]]] = Counter()
         self._first: Final[dict[tuple[str | None, Source, str], int]] = {}
-        """The first payload that has such an event."""
+        """The first payload with such an event."""
 
     def add(self, places: Sequence[int], source: Source, operations: Operations) -> None:
         """Count an event for each of the payloads at these places, which ascend."""

@@ -81,9 +81,9 @@ class _LogEvents:
         self._heads = EventArrays()
         self._rows = Rows(log)
         self._places: list[int] = []
-        """Of the payloads that the rows are of."""
+        """The places of the rows' payloads."""
         self._single: list[tuple[int, Event]] = []
-        """Those of which there are no rows yet."""
+        """Events that have no rows yet."""
 
     def add_columns(self, places: Sequence[int], columns: EventColumns) -> None:
         """Add events of payloads at these places."""

@@ -325,7 +325,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         from dbt_lakehouse.session.opening import opened_sessions
         from dbt_lakehouse.session.project import lock_patience
 
-        # Before dbt would print a traceback of this command.
+        # Not earlier: dbt would print a traceback then.
         _refuse_clone(self.command)
         project = self.project()
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:

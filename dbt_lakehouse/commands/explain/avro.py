@@ -96,7 +96,7 @@ class _Builder:
         self._left = limits.nodes
         self._readers: dict[int, avro.Read] = {}
         self.position = 5
-        """Up to where all is read."""
+        """The position up to which everything is read."""
 
     def add(self, parent: Node, schema: avro.Node, step: int | str, depth: int) -> None:
         """Add the next value to its parent."""

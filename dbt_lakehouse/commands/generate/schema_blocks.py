@@ -169,7 +169,7 @@ class Block:
         self.is_image = is_image
         """False for a key's."""
         self.defaults = defaults or {}
-        """Of columns that may be null, the values that the source gives to rows that name none."""
+        """The source's defaults of columns that may be null."""
 
 
 class Holds(Enum):

@@ -47,7 +47,7 @@ class Rows:
         self._reader: Final = result.to_arrow_reader(_BATCH)
         self.limit: Final = limit
         self.names: Final = _different(self._reader.schema.names)
-        """The names of the columns, no two the same."""
+        """The names of the columns, without duplicates."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -68,10 +68,10 @@ class Places:
         self._lake: Final = lake
         self.looked: Final = self._looked()
         self.logs: Final[dict[str, LogRead]] = {}
-        """By table, those whose events other_events leaves out."""
+        """By table, the logs whose events other_events leaves out."""
         self.by_topic: Final[dict[str, Placed]] = {}
         self.has_added = False
-        """Whether other_events has events that no payload says by itself."""
+        """Whether other_events has events that no payload contains."""
         if not lake.has(lake.events):
             return
         taken = {*conditions_taken(lake.look_at(lake.events))}
