@@ -33,7 +33,7 @@ class Meaning(NamedTuple):
 
 _FOLD_ANEW: Final = (
     "`lakehouse why --table {model} --key KEY` tells what a row must be, and"
-    " `dbt run --full-refresh -s {model}` folds the log anew"
+    " `dbt run --full-refresh -s {model}` folds the log again"
 )
 _POSITION: Final = ("topic", "partition", "offset")
 _POSITIONS: Final = ("_position", "first_position")
@@ -45,7 +45,7 @@ TESTS: Final[Mapping[str, Meaning]] = {
     ),
     "equals_refold": Meaning(
         "row",
-        "unlike what the reference makes of the change log",
+        "differing from the reference's result for the change log",
         _FOLD_ANEW,
         ("difference",),
     ),
@@ -54,8 +54,8 @@ TESTS: Final[Mapping[str, Meaning]] = {
     ),
     "is_history": Meaning(
         "version",
-        "unlike what the reference makes of the change log",
-        "`dbt run --full-refresh -s {model}` makes the history anew",
+        "differing from the reference's result for the change log",
+        "`dbt run --full-refresh -s {model}` rebuilds the history",
         ("fault",),
     ),
     "no_misfits": Meaning(
@@ -73,7 +73,7 @@ TESTS: Final[Mapping[str, Meaning]] = {
     "one_change_per_position": Meaning(
         "position",
         "with a change that is there twice, or one that its source does not make",
-        "`dbt run --full-refresh -s {model}+` reads the changes anew",
+        "`dbt run --full-refresh -s {model}+` reads the changes again",
         ("copies", "operations"),
     ),
     "not_null_columns": Meaning(
@@ -90,25 +90,25 @@ TESTS: Final[Mapping[str, Meaning]] = {
     "every_payload_is_accounted_for": Meaning(
         "payload",
         "whose events are not each in one place",
-        "`dbt run --full-refresh -s other_events+` reads bronze anew",
+        "`dbt run --full-refresh -s other_events+` reads bronze again",
         table="other_events",
     ),
     "every_event_is_accounted_for": Meaning(
         "payload",
-        "whose events do not add up, or which quarantine has not got",
-        "`dbt run --full-refresh -s other_events+` reads bronze anew",
+        "whose events do not add up, or that quarantine lacks",
+        "`dbt run --full-refresh -s other_events+` reads bronze again",
         table="other_events",
     ),
     "no_decoder_has_failed": Meaning(
         "event",
-        "on which a decoder has failed, a mistake of ours",
-        f"{_EXPLAIN} says where; once it is mended, `lakehouse redrive --code decoder_failed`",
+        "on which a decoder has failed, a bug of ours",
+        f"{_EXPLAIN} says where; once it is fixed, `lakehouse redrive --code decoder_failed`",
         table="other_events",
     ),
     "log_time_follows_the_offsets": Meaning(
         "payload",
         "whose log time is before that of the offset before",
-        "`dbt run --full-refresh -s log_times+` works out the times anew",
+        "`dbt run --full-refresh -s log_times+` computes the times again",
         table="log_times",
     ),
     "quarantine_rate": Meaning(
@@ -156,7 +156,7 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "bad_version": (
         "a version of the format that is not known",
-        "set the connector to a version that is, then send anew",
+        "set the connector to a version that is, then send again",
     ),
     "bad_type": (
         "a type of message or operation that the format does not have",
@@ -178,8 +178,8 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
         "set `SCHEMA_REGISTRY_URL` (docs/kafka.md), then `lakehouse redrive --code unknown_schema`",
     ),
     "decoder_failed": (
-        "a mistake of ours: a decoder has raised what it must not",
-        "report it; once it is mended, `lakehouse redrive --code decoder_failed`",
+        "a bug of ours: a decoder has raised an unexpected exception",
+        "report it; once it is fixed, `lakehouse redrive --code decoder_failed`",
     ),
 }
 """The meaning of each quarantine code, and the remedy."""

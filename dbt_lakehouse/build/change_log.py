@@ -96,9 +96,9 @@ class ChangeLog(Building):
             self._forget_followed()
         if run.truncates_crossed:
             doubts.append(
-                f"{self.this}: {run.truncates_crossed} rows or truncates are in an order that"
-                " contradicts what their source says, in whatever order they are read: its"
-                " positions fall along a partition. Compare gold with the source"
+                f"{self.this}: {run.truncates_crossed} rows or truncates contradict their"
+                " source's order, in whatever order they are read: its positions decrease along"
+                " a partition. Compare gold with the source"
             )
         if not run.is_incremental:
             self.refuse_loss()
@@ -106,8 +106,8 @@ class ChangeLog(Building):
             built = self._held_to_key(self._replaced)
             if had_rows and not self._has_rows():
                 doubts.append(
-                    f"{self.this} had rows and has none any more: no event is of the source table,"
-                    " or the topic, that its model names"
+                    f"{self.this} has lost all of its rows: no event is from the source table or"
+                    " topic that its model names"
                 )
         elif not run.has_news:
             built = self.unchanged()
@@ -159,7 +159,7 @@ class ChangeLog(Building):
         if ties:
             self.lake.tell(
                 f"{self.this}: {ties} rows have the Kafka timestamp of a truncate in another"
-                " partition. Their source says no order, so they count as later ones and stay"
+                " partition. Their source gives no order, so they count as later and stay"
             )
             self.lake.count(self.model.scope, {"truncate_ties": ties}, self.model.as_of)
 
@@ -196,8 +196,8 @@ class ChangeLog(Building):
             raise CompilationError(verdict.error)
         if not verdict.explains:
             raise CompilationError(
-                f"{owner}: a message has a key of other columns than declared, and among"
-                f" {len(found)} kinds of keys it was not found: name the topic or the tables in the"
+                f"{owner}: a message has a key of other columns than declared, which is not"
+                f" among the {len(found)} kinds of keys found: name the topic or the tables in the"
                 " change log one by one"
             )
         return verdict

@@ -50,8 +50,8 @@ def node_to_test(graph: Mapping[str, Any], relation: Any, test: str) -> Any:
         return node
     of = next(each for each in (_GOLD, _HISTORY, _LOG) if test in each.tests)
     raise CompilationError(
-        f"{test} is a test of {of.name}, and {node.name} is {kind.name}: take the test out of its"
-        f" yml; what suits it is {', '.join(kind.tests) or kind.others}"
+        f"{test} is a test of {of.name}, and {node.name} is {kind.name}: remove the test from its"
+        f" yml; suitable tests are {', '.join(kind.tests) or kind.others}"
     )
 
 

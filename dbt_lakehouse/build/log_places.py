@@ -45,8 +45,8 @@ class LogPlaces:
     def _begun_anew(self, run: NodeRun, crossed: int) -> NodeRun:
         log = self.rows.log
         reason = (
-            f"{crossed} rows or truncates came after rows that their source wrote before and behind"
-            " them, and find no place between those"
+            f"{crossed} rows or truncates came after rows that their source wrote before and"
+            " after them, and have no place between those"
         )
         return self.lake.runs.begin_run(
             self.this,

@@ -163,8 +163,8 @@ class OtherEvents(Building):
         run.readings[bronze] = run.readings[bronze]._replace(until=marks.marks_of(table)[bronze])
         built = self.replaced(events, {**_LOOKING, moving.MOVED: "true"})
         self.lake.tell(
-            f"{self.this} has taken over what no change log takes of {name}, which nothing reads"
-            " any more: `dbt run-operation drop_change_events` frees its space"
+            f"{self.this} has taken over the events of {name} that no change log takes. {name} is"
+            " not read any more: `dbt run-operation drop_change_events` frees its space"
         )
         return built
 

@@ -109,7 +109,7 @@ def doubts(
     if by_column and (truncates := sum(each.truncates for each in found)):
         told.append(
             f"{this}: {counted(truncates, 'truncate')} among the new rows, and order_by names a"
-            " column, of which a truncate has no value: the rows that it took away stay. Delete"
+            " column, in which a truncate has no value: the rows that it deleted stay. Delete"
             " them at the source one by one, or take order_by out of the change log"
         )
     if placeless := sum(each.placeless for each in found):
@@ -117,8 +117,8 @@ def doubts(
             f"{this}: {counted(placeless, 'row')} of {sum(each.rows for each in found)} new ones"
             " without a place in the order that order_by names: such a row comes behind the one"
             f" before it {'of its key' if by_column else 'in its partition'}, and before all others"
-            " if none there says a place. If many"
-            " do, name in order_by what the messages say"
+            " if none there says a place. If many lack one, name in order_by what the messages"
+            " contain"
         )
     behind = [
         each
@@ -128,9 +128,10 @@ def doubts(
     if behind:
         told.append(
             f"{this}: all {counted(sum(each.rows for each in behind), 'new row')} of"
-            f" {', '.join(each.name for each in behind)} lie before what their partition had, by"
-            " their source's own order, and change no row that is newer. That is right for what was"
-            " sent again. If the source counts anew (after a failover, or from a backup), take"
-            " order_by out of the change log, or name what goes on (source.ts_ns)"
+            f" {', '.join(each.name for each in behind)} lie before earlier rows of their"
+            " partition in their source's own order, and change no newer row. That is right for"
+            " rows that were sent again. If the source restarts its positions (after a failover, or"
+            " from a backup), take order_by out of the change log, or name a value that continues"
+            " (source.ts_ns)"
         )
     return told

@@ -59,10 +59,10 @@ def undecoded_topics(of: DataTest) -> str:
     for row in found:
         is_one = row["payloads"] == 1
         of.context.warn(
-            f"topic {row['topic']}: nothing of it could be decoded, {row['payloads']}"
+            f"topic {row['topic']}: none of it could be decoded, {row['payloads']}"
             f" {'payload is' if is_one else 'payloads are'} quarantined. `lakehouse quarantine`"
-            " says why; is its format in vars.topics right? vars.undecoded_topics names those that"
-            " nobody misses"
+            " says why; is its format in vars.topics right? vars.undecoded_topics lists topics to"
+            " ignore"
         )
     return _found_once(query, found)
 

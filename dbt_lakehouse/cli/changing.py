@@ -104,7 +104,7 @@ def redrive(
 @click.command()
 @needs("lake")
 @click.argument("tables", nargs=-1, type=TableName())
-@click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
+@click.option("--dry-run", is_flag=True, help="Only report what is due.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
 @project_options
 def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
@@ -138,7 +138,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
     help="Rewrite the files that hold what was forgotten, now or before, and expire all earlier"
     " snapshots of their tables.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask, even at a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @project_options

@@ -157,7 +157,9 @@ def _land_from_kafka(
     show_default=True,
     help="Seconds from one commit to the next.",
 )
-@click.option("--available-now", is_flag=True, help="End when all that is in Kafka now has landed.")
+@click.option(
+    "--available-now", is_flag=True, help="End when all messages now in Kafka have landed."
+)
 @click.option(
     "--max-offsets-per-trigger",
     type=Count(min=1),
@@ -175,8 +177,8 @@ def _land_from_kafka(
 @click.option(
     "--liveness",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --build: touch this file whenever all that is known is built, and while maintenance"
-    " of a table gets on.",
+    help="With --build: touch this file whenever everything known is built, and while maintenance"
+    " makes progress.",
 )
 @click.option(
     "--maintain-every",

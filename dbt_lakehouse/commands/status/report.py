@@ -135,13 +135,12 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
                 topic.topic,
                 f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
                 f" decoded: `lakehouse quarantine --topic {quote(topic.topic)}` says why; is its"
-                " format in vars.topics right? vars.undecoded_topics names those that nobody"
-                " misses",
+                " format in vars.topics right? vars.undecoded_topics lists topics to ignore",
             )
     run = facts.last_run
     if run is not None and run.is_failed:
         told = (
-            f"{', '.join(run.failed)}; `dbt retry` once what dbt.log says is mended"
+            f"{', '.join(run.failed)}; `dbt retry` once the errors in dbt.log are fixed"
             if run.error is None
             else f"before its models, {run.error}; `{run.command}` once that is mended"
         )

@@ -205,7 +205,7 @@ def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
     name = "no_topic_is_all_quarantined"
     named = demo.outcomes("test", "-s", name, as_of=DEMO_AS_OF, undecoded_topics=["other"])
     assert named[name].status == "warn"
-    assert "topic legacy.audit: nothing of it could be decoded, 2 payloads" in demo.log_text()
+    assert "topic legacy.audit: none of it could be decoded, 2 payloads" in demo.log_text()
 
 
 def test_the_numbers_for_prometheus(demo: Lake, tmp_path: Path) -> None:
