@@ -167,8 +167,8 @@ class Building(ABC):
                 if lost := self.value(query):
                     raise CompilationError(
                         f"{self.this} has to be rebuilt: {run.reason}. But {lost} {what} of events"
-                        f" that {upstream} no longer has, and would be lost. Bring back what they"
-                        " were made of, or accept the loss with"
+                        f" that {upstream} no longer has, and would be lost. Restore these events,"
+                        " or accept the loss with"
                         f" `dbt run --full-refresh -s {self.model.node['name']}`"
                     )
         self.lake.tell(f"{self.this} is rebuilt: {run.reason}")

@@ -117,8 +117,8 @@ def doubts(
             f"{this}: {counted(placeless, 'row')} of {sum(each.rows for each in found)} new ones"
             " without a place in the order that order_by names: such a row comes behind the one"
             f" before it {'of its key' if by_column else 'in its partition'}, and before all others"
-            " if none there says a place. If many lack one, name in order_by what the messages"
-            " contain"
+            " if no row there has a place. If many lack one, name in order_by a value that the"
+            " messages contain"
         )
     behind = [
         each

@@ -107,7 +107,7 @@ def _with_help(error: click.ClickException) -> str:
         return text
     if "Did you mean" in text:
         return text
-    return f"{text.rstrip('.')}: `{error.ctx.command_path} --help` says how it is called"
+    return f"{text.rstrip('.')}: `{error.ctx.command_path} --help` shows its usage"
 
 
 def _told_by_spark(error: Exception) -> str | None:

@@ -155,8 +155,8 @@ def backup(project: Project, target: Path) -> Backup:
         return _backup(project, settings, catalog, folder)
     except OSError as error:
         raise WriteError(
-            f"the backup {folder} can't be written: {error.strerror or error}; the part that is"
-            " there is no lake, so delete it"
+            f"the backup {folder} can't be written: {error.strerror or error}; the"
+            " partial backup is not a lake, so delete it"
         ) from error
 
 

@@ -87,7 +87,7 @@ def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
     sentences = []
     for name in sorted(names - asked):
         sentences.append(
-            f"vars.{name}: no setting has this name, and no model asks for it"
+            f"vars.{name}: no setting has this name, and no model uses it"
             f"{did_you_mean(name, _SETTINGS)}"
         )
     return sentences

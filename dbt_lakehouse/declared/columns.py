@@ -93,7 +93,7 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}{meant}: a column is a type, or a mapping of"
             " type, name (the field in the image) or path (address.city), encoding (hbase) and mask"
-            " (hash, null, last4); of what the source said beside the row, of type, from"
+            " (hash, null, last4); for a value that the source sent beside the row, of type, from"
             " (metadata), path (source.lsn) and mask"
         )
     if "from" in spec:
@@ -114,8 +114,8 @@ def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """A column of data that the source gave beside the row."""
     if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
-            f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
-            f' "from": "{METADATA}", and has a type and a path, and nothing else but a mask:'
+            f"column {name} is declared as {dict(spec)}: a value beside the row is"
+            f' "from": "{METADATA}", with a type and a path, and nothing else except a mask:'
             ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
         )
     type = spec["type"].lower()

@@ -118,8 +118,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
     if inside and inside[0] in beside:
         raise CompilationError(
-            f"the key column {inside[0]} can't be from metadata: what the source said beside a row"
-            " is another one with each event. A key is of the row, or of the message's key"
+            f"the key column {inside[0]} can't be from metadata: a value beside the row"
+            " changes with each event. A key comes from the row, or from the message's key"
         )
     if inside:
         raise CompilationError(

@@ -170,8 +170,8 @@ def fold(
     if deleted_rows:
         if log["keyless"]:
             raise CompilationError(
-                "a table without a key keeps no deleted rows, for nothing tells which row is gone:"
-                " take deleted_rows out"
+                "a table without a key keeps no deleted rows, because a deleted row can't be"
+                " identified: remove deleted_rows"
             )
         _refuse_taken("a table with deleted_rows", [DELETED_AT], [*key, *values])
     technical = ["_namespace", "_set"] if log["namespace"] is not None else []

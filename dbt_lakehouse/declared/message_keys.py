@@ -318,11 +318,11 @@ def _sentence(what: str, topic: str, names: Names, partition: int, offset: int) 
     listed = ", ".join(f'"{name}"' for name in names)
     return (
         f"{what}: topic {topic}, partition {partition}, offset {offset} has a key of"
-        f" ({_shown(names)}). By the declared key rows could fall together and deletes miss theirs,"
-        " so nothing of this table was written, and each run says so until the key is declared:"
-        f" `lakehouse generate --topic {topic}` writes the new key, and the next build makes the"
-        f" table anew. If the declared key is right, message_key=[{listed}] in the change log says"
-        " that such keys are meant"
+        f" ({_shown(names)}). By the declared key rows could be merged and deletes miss theirs, so"
+        " nothing was written to this table, and each run reports this until the key is declared:"
+        f" `lakehouse generate --topic {topic}` writes the new key, and the next build rebuilds the"
+        f" table. If the declared key is right, accept such keys with message_key=[{listed}] in the"
+        " change log"
     )
 
 
@@ -336,8 +336,9 @@ def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) 
     lists = ", ".join("[" + ", ".join(f'"{name}"' for name in names) + "]" for names in others)
     return (
         f"{owner}: the declared key is ({_shown(key_fields(log))}), and the messages' own keys are"
-        f" of {shown}. If that is meant, message_key={lists if len(others) == 1 else f'[{lists}]'}"
-        " in the change log says so; else `lakehouse generate` with --key declares another key"
+        f" of {shown}. If that is intended, set"
+        f" message_key={lists if len(others) == 1 else f'[{lists}]'} in the change log; otherwise"
+        " declare another key by `lakehouse generate` with --key"
     )
 
 
@@ -353,5 +354,5 @@ def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
         f" {counted(found['keys'], 'key')} had another row inserted while one was there, such as"
         f" that of {place}. Is it Debezium's message.key.columns? `lakehouse generate --topic"
         f" {found['topic']} --key COLUMN,...` declares the key of the rows; if it is their key,"
-        f" message_key=[{listed}] in the change log says so"
+        f" set message_key=[{listed}] in the change log"
     )

@@ -59,7 +59,7 @@ def changes(before: str | None, after: str) -> Changes:
     if before == after:
         return Changes({})
     if before is None:
-        return Changes({}, "what it was made of is not known")
+        return Changes({}, "its earlier declaration is not known")
     old, new = json.loads(before), json.loads(after)
     for each in (old, new):
         if "conditions" in each:

@@ -128,7 +128,7 @@ def commit_of(spark: SparkSession, landing_id: str) -> Commit:
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
     raise ExpiredCommitError(
-        f"messages have landed in {TABLE}, but before they could be counted somebody has expired"
-        " their snapshot: start again, it goes on behind them. Let expire_snapshots keep the last"
-        " minutes at least"
+        f"messages have landed in {TABLE}, but their snapshot was expired before they could be"
+        " counted: start again, landing continues after them. Let expire_snapshots keep at least"
+        " the last minutes"
     )

@@ -118,7 +118,8 @@ class Server:
             # Python's own message repeats the header.
             raise ConfigurationError(
                 f"the lake's catalog {self._uri} can't be asked: HTTP doesn't send the profile's"
-                " token, credential or headers as they are, or what it sends on to is no address"
+                " token, credential or headers as they are, or the redirect's target is not an"
+                " address"
             ) from error
         try:
             return json.loads(content)

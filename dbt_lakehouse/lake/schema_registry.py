@@ -204,8 +204,8 @@ class Registry:
                 return None
             if error.code in (401, 403):
                 raise RegistryError(
-                    f"{where} refuses ({error.code}): SCHEMA_REGISTRY_USER and"
-                    " SCHEMA_REGISTRY_PASSWORD say who asks"
+                    f"{where} refuses ({error.code}): set SCHEMA_REGISTRY_USER and"
+                    " SCHEMA_REGISTRY_PASSWORD"
                 ) from None
             raise RegistryError(f"{where} answers {error.code}: {reason}; {_AGAIN}") from None
         except (URLError, OSError, HTTPException) as error:
@@ -217,7 +217,8 @@ class Registry:
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
             raise RegistryError(
-                f"{where} is none, by what it answers: {_URL} may lack a path, as /apis/ccompat/v7"
+                f"{where} does not answer like one: {_URL} may lack a path, such as"
+                " /apis/ccompat/v7"
             )
         return found
 

@@ -141,8 +141,8 @@ def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[E
     local = [path for each in tables if (path := path_of(each.metadata)) is not None]
     if local and not any(path.exists() for path in local):
         raise ConfigurationError(
-            f"the catalog {file or ''} names {counted(len(local), 'table')}, and the files of none"
-            f" are there ({local[0]} is missing){moved}: Iceberg names files by their whole"
+            f"the catalog {file or ''} names {counted(len(local), 'table')}, but all of their"
+            f" files are missing, such as {local[0]}{moved}: Iceberg names files by their whole"
             f" addresses, so put the warehouse back where it was, or restore a backup ({_STEPS})"
         )
 
@@ -203,7 +203,7 @@ def refuse_older(
             f" {Path(entry.metadata).name} in it and {newest.name} on disk"
             f" ({counted(len(older), 'table')} alike). Restore the newest catalog.db together with"
             " the catalog.db-wal that was beside it, or let `lakehouse recover` take the tables as"
-            f" they are on disk; {ANEW}=true goes on from the older state ({_STEPS})"
+            f" they are on disk; {ANEW}=true continues from the older state ({_STEPS})"
         )
 
 

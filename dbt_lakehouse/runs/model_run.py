@@ -169,7 +169,7 @@ class NodeRun:
         if self._merges:
             held = {name: mark for name, mark in held.items() if name in tables}
         elif tables and not held:
-            return "it does not say what it was made of"
+            return "its upstream tables are not recorded"
         for name, upstream in tables.items():
             if upstream is None:
                 return f"{name} is not there any more"

@@ -21,7 +21,7 @@ _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
 # It returns the manifest. To write that takes longer than to parse a small project.
 _PARSE: Final = ("parse", "--no-write-json")
 _FAILED: Final = ("error", "fail", "runtime error", "partial success")
-_SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
+_SEE_LOG: Final = "failed, see dbt.log in the project's log folder"
 
 
 class DbtError(LakehouseError):

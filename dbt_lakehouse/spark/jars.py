@@ -113,7 +113,7 @@ def _is_held(jar: Jar) -> bool:
         return False
     if digest(jar.path) == jar.sha256:
         return True
-    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is not used, and fetched anew")
+    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is downloaded again")
     return False
 
 

@@ -99,8 +99,8 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
             raise
         # Its output has gone to standard error.
         raise SessionError(
-            f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
-            f" {advice}whether it is Java {OLDEST} or later; JAVA_HOME names another"
+            f"Spark's JVM ({java}) ended before it was ready, its output is above: look"
+            f" {advice}whether it is Java {OLDEST} or later; JAVA_HOME selects another"
         ) from error
 
 

@@ -50,7 +50,7 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
         row = next((name for name in UNWRAPPED_FORMATS if _is_decoded(events[name])), None)
         if row is not None and likely == _USUAL:
             return Guess(row, "guessed: any JSON object could be such a row, this one too")
-        return Guess(likely, "guessed by what it looks like: no decoder accepts any of it")
+        return Guess(likely, "guessed by its form: no decoder accepts any of it")
     accepted = [name for name in FORMATS if good[name] and good[name] == len(events[name])]
     if not accepted:
         likely = max(good, key=lambda name: good[name])

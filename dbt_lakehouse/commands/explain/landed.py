@@ -47,5 +47,5 @@ def from_bronze(
         )
     told = None
     if message.format in FORMATS:
-        told = Guess(message.format, "as vars.topics said when it was decoded")
+        told = Guess(message.format, "from vars.topics at the time of decoding")
     return Message(message.key, message.value, told, message.headers)

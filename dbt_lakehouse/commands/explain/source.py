@@ -78,4 +78,4 @@ def refuse_captures(content: bytes, name: str) -> None:
     except CaptureError:
         return
     if is_capture:
-        raise UnusablePayloadError(f"{name} holds captured messages: --line says which is meant")
+        raise UnusablePayloadError(f"{name} has captured messages: choose one with --line")

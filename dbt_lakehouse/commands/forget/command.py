@@ -100,13 +100,13 @@ class Report:
             for name in self.other_tables
         ]
         lines += [
-            f"note: {name} is made of these tables and keeps what it has: build it anew, and expire"
-            " its snapshots"
+            f"note: {name} reads these tables and keeps its rows: rebuild it, and expire its"
+            " snapshots"
             for name in self.dependents
         ]
         if self.rows:
             lines += [
-                f"note: {name} is of another target and keeps what it has: forget the key there"
+                f"note: {name} belongs to another target and keeps its rows: forget the key there"
                 " too, with --target"
                 for name in self.other_targets
             ]

@@ -35,14 +35,14 @@ def table_of(
     unavailable = [each for each in value_fields if profile.columns[each].unavailable]
     if unavailable:
         outcome.notes.append(
-            f"some changes leave {', '.join(unavailable)} as they were without saying the value:"
-            " gold keeps the last one that was said"
+            f"some changes leave {', '.join(unavailable)} unchanged without shipping the value:"
+            " gold keeps the last shipped one"
         )
     outcome.notes += doubts(profile)
     if profile.parts:
         outcome.notes.append(
-            "some updates say only what has changed inside of a field:"
-            f" {listed('there are', sorted(profile.parts))}. Gold keeps what the whole field was,"
+            "some updates ship only the changes inside a field:"
+            f" {listed('there are', sorted(profile.parts))}. Gold keeps the field's old value,"
             ' and no_misfits warns; a column of {"path": "...", "type": "..."} has the part'
         )
     return Table(

@@ -90,7 +90,7 @@ _JAVA: Final = "it calls any method of a Java class"
 _AVRO: Final = "it takes a schema from an address, and needs a jar that is not here"
 _PROTOBUF: Final = "it reads a descriptor from a file, and needs a jar that is not here"
 _ML: Final = "Spark's machine learning alone calls it"
-_WRITING: Final = "it says how a table that is written is partitioned"
+_WRITING: Final = "it only defines the partitions of a table to write"
 
 FUNCTIONS_REFUSED: Final = {
     "java_method": _JAVA,

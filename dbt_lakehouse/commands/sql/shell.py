@@ -113,7 +113,7 @@ class Shell:
             self._is_timed = _SWITCHES.get(rest, not self._is_timed)
             self._write(f"timing is {'on' if self._is_timed else 'off'}\n".encode())
         else:
-            raise ConfigurationError(f"{line} says nothing here: \\? lists what does")
+            raise ConfigurationError(f"{line} is not a command here: \\? lists them")
 
     @contextmanager
     def _timed(self, tell: Write) -> Iterator[None]:

@@ -26,8 +26,8 @@ def link_of(
 def why_unknown(name: str, upstream: str) -> str:
     """The reason why it is unknown what a table has read of another."""
     return (
-        f"what {name} has read of {upstream} can't be told any more, for snapshots have expired or"
-        " it was made anew: `dbt run` first"
+        f"the rows of {upstream} that {name} has read are not known any more, because"
+        " snapshots have expired or it was rebuilt: `dbt run` first"
     )
 
 

@@ -31,16 +31,16 @@ _OF_TOPICS: Final = {
 }
 _OF_TABLES: Final = {
     "rows": ("rows", "Rows"),
-    "waiting": ("waiting_rows", "Rows of what it is made of that the next run reads"),
+    "waiting": ("waiting_rows", "Rows of its upstream tables that the next run reads"),
     "absent_keys": ("absent_keys", "Keys of its log without a row, deleted or expired"),
     "unread_keys": ("unread_keys", "Keys with a row that the newest full snapshot did not read"),
     "late_events": (
         "late_events",
-        "Events that were rejected as late, but in runs that make a table anew",
+        "Events that were rejected as late, except in rebuilds",
     ),
     "expired_keys": ("expired_keys", "Keys that had expired, in all runs"),
     "refolded_keys": ("refolded_keys", "Keys that were folded from their whole log, in all runs"),
-    "purged_keys": ("purged_keys", "Remembered keys that were forgotten for age, in all runs"),
+    "purged_keys": ("purged_keys", "Remembered keys that were purged for age, in all runs"),
 }
 
 
@@ -113,7 +113,7 @@ class _Metrics(Collector):
         checked = [link for link in facts.links if link.outcome is not Outcome.UNCHECKED]
         yield _gauge(
             "sum_agrees",
-            "1 if what a link must hold is what it holds, else 0",
+            "1 if a link has the rows that it must have, else 0",
             ["link", "of"],
             [([each.link, each.of], each.outcome is Outcome.WHOLE) for each in checked],
         )

@@ -133,7 +133,7 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
             yield Alert(
                 "all_quarantined",
                 topic.topic,
-                f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
+                f"topic {topic.topic}: none of its {counted(topic.landed, 'payload')} could be"
                 f" decoded: `lakehouse quarantine --topic {quote(topic.topic)}` says why; is its"
                 " format in vars.topics right? vars.undecoded_topics lists topics to ignore",
             )
@@ -142,7 +142,7 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
         told = (
             f"{', '.join(run.failed)}; `dbt retry` once the errors in dbt.log are fixed"
             if run.error is None
-            else f"before its models, {run.error}; `{run.command}` once that is mended"
+            else f"before its models, {run.error}; `{run.command}` once that is fixed"
         )
         yield Alert("run_failed", run.command, f"{run.command} has failed, {run.ended_at}: {told}")
 

@@ -124,7 +124,7 @@ def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int 
     """
     link, log = "events_logged", places.logs.get(name)
     if log is None:
-        why = f"{name} is not as its model declares it by now, or has none: `dbt run` first"
+        why = f"{name} differs from its model's declaration, or has none: `dbt run` first"
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     positions = _positions(lake, name)
     found = lake.by_topic(positions).of or {}

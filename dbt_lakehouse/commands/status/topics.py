@@ -98,8 +98,8 @@ def _decoded_link(lake: TargetTables, places: Places, topic: str, placed: Placed
         wrong.append(
             f"there are events of {counted(placed.strays, 'payload')}"
             + (f" ({logs})" if logs else "")
-            + f" that {BRONZE} does not have, from which nothing here removes any: roll it back to"
-            " an earlier snapshot, or restore it from a backup"
+            + f" that {BRONZE} does not have, though no command removes rows there: roll it back"
+            " to an earlier snapshot, or restore it from a backup"
         )
     told = f"topic {topic}: {'; '.join(wrong)}"
     is_sure = places.looked is not None and places.looked.is_sure

@@ -123,7 +123,7 @@ class Told:
         """Its fate as text."""
         remarks = [FATES[self.fate]]
         if self.snapshot is not None:
-            remarks.append("a full snapshot begins, and what it did not read is gone")
+            remarks.append("a full snapshot begins, and rows that it did not read are deleted")
         if self.is_key_change:
             remarks.append("the key became another")
         if not self.has_set:

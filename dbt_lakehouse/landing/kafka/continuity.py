@@ -264,8 +264,8 @@ def _other_id(log: PartitionLog, position: Position) -> DataLossError:
 def _other_topic(log: PartitionLog, evidence: str) -> DataLossError:
     return DataLossError(
         f"topic {log.kafka_topic} is not the one that was landed: {evidence}. Was it deleted and"
-        " created anew, or its log cut off? Nothing of it was landed. Bronze keeps the old messages"
-        " with their offsets, so the new ones need another name: write"
+        " created again, or its log truncated? None of its messages were landed. Bronze keeps the"
+        " old messages with their offsets, so the new ones need another name: write"
         f" `land_as: {log.topic}.2` into the topic's entry in vars.topics, and they land under it"
         " from their beginning"
     )

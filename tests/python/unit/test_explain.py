@@ -828,7 +828,7 @@ def test_a_payload_comes_as_a_file_hex_or_base64(
         (["--hex", "c0", "--line", "1"], "--line goes with FILE"),
         (["--hex", "c0", "--key-hex", "c0", "--key-base64", "wA=="], "one key is enough"),
         (["nowhere"], "can't read nowhere"),
-        (["seeds/legacy.audit.jsonl"], "holds captured messages: --line says which"),
+        (["seeds/legacy.audit.jsonl"], "has captured messages: choose one with --line"),
         (["seeds/legacy.audit.jsonl", "--line", "99"], "line 99: there is no message"),
         (["README.md", "--line", "1"], "line 1: not a JSON object"),
     ],

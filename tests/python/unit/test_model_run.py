@@ -160,7 +160,7 @@ def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits:
 def test_a_table_that_does_not_say_what_it_was_made_of() -> None:
     found = run({OWN: table(row(1)), LOG: table(row(1, 2))}, fold())
     assert (found.is_incremental, found.is_exchanged) == (False, False)
-    assert found.reason == "it does not say what it was made of"
+    assert found.reason == "its upstream tables are not recorded"
     assert found.rows(LOG).endswith("version as of 2000)")
 
 

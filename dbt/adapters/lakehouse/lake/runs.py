@@ -49,9 +49,9 @@ class Runs(LakePart):
         """Begin a run: find what is new to a model's table, see ``NodeRun``."""
         if getattr(self._lake.args, "sample", None) or any(each.limit == 0 for each in upstreams):
             raise CompilationError(
-                f"{this} is not built with --empty or --sample: it notes what it has read, and no"
-                " later run would read what this one leaves out; for tables without rows, or of"
-                " some captures, take a lake of their own (LAKEHOUSE_LAKE, vars.captures)"
+                f"{this} is not built with --empty or --sample: it records its watermark, and no"
+                " later run would read the rows that this one leaves out; for tables without rows,"
+                " or of some captures, use a separate lake (LAKEHOUSE_LAKE, vars.captures)"
             )
         self._handle.looks.clear()
         # A view with that name is not a table to continue from.
@@ -76,8 +76,8 @@ class Runs(LakePart):
         run = self._runs.get(str(this))
         if run is None:
             raise CompilationError(
-                f"the model of {this} asks nowhere what is new: select from"
-                " {{ new_rows(ref('...')) }}, or take another materialization"
+                f"the model of {this} never asks for new rows: select from"
+                " {{ new_rows(ref('...')) }}, or use another materialization"
             )
         return run
 
