@@ -265,7 +265,7 @@ class ChangeLog(Building):
             return
         log = self._followed(render("outgrown_numbers", rows=misfits))
         if log != self.rows.log:
-            # The next run then finds the log declared anew, even after a crash. Not a full
+            # The next run then finds the log redeclared, even after a crash. Not a full
             # refresh: in one, the rows are there by now.
             run = self.lake.runs.begin_run(
                 self.this,

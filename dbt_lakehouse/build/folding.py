@@ -14,7 +14,7 @@ from dbt_lakehouse.declared.widening import is_in_place
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 TOUCHED = "touched"
-"""The view of the keys that a run folds anew."""
+"""The view of the keys that a run folds again."""
 
 
 def may_have_new_truncates(lake: Lake, run: NodeRun, of: Fold) -> bool:

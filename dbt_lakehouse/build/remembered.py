@@ -88,7 +88,7 @@ class Remembered:
 
     def keep_truncates(self, truncates: Sequence[Truncate], *, rebuild: bool = False) -> None:
         """Keep the new ones among some truncates. A rebuild keeps those of the log and drops
-        others: the log may have been declared anew.
+        others: the log may have been redeclared.
         """
         if truncates:
             self._lake.commits.refuse_overtaken(self._model.this)

@@ -211,7 +211,7 @@ def backup(project: "Project", folder: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was recovered as JSON.")
 @project_options
 def recover(project: "Project", as_json: bool) -> None:
-    """Make a lost catalog anew from the files of its tables, or bring an older one up to them.
+    """Rebuild a lost catalog from the files of its tables, or bring an older one up to them.
 
     For a SQLite catalog whose file was lost, or restored from before the last commits: afterwards
     the catalog names the warehouse's newest metadata of each table. A dropped table whose files

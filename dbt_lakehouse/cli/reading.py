@@ -160,7 +160,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
         fail(
             f"{answer.table} differs from what its events give for this key:"
             f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
-            f" {of_table.gold.partition('.')[2]}` builds it anew",
+            f" {of_table.gold.partition('.')[2]}` rebuilds it",
             NOT_WELL,
         )
 
@@ -261,7 +261,7 @@ def events(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Print the events of landed messages, decoded anew, in the order of the log.
+    """Print the events of landed messages, decoded again, in the order of the log.
 
     They are what change logs and silver.other_events are made of, with row images and metadata;
     JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick; a key

@@ -200,7 +200,7 @@ def _packages() -> Check:
         more = f" and {len(changed) - _FEW} more" if len(changed) > _FEW else ""
         wrong.append(f"not as they were installed: {', '.join(changed[:_FEW])}{more}")
     if wrong:
-        return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or install cdc_lakehouse anew")
+        return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or reinstall cdc_lakehouse")
     told = f"{counted(len(right), 'package')} as pinned and installed"
     if left_out:
         told += f"; of extras, not installed: {', '.join(left_out)}"

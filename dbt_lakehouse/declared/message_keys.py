@@ -7,7 +7,7 @@ events finds the cause (``judge``):
 
     the names have changed      after events with the declared names, others have come: an error,
                                 for rows would be merged, or deletes would miss their rows
-    they had others before      and all since have the declared ones: the key was declared anew.
+    they had others before      and all since have the declared ones: the key was redeclared.
                                 The events before are typed by their own keys
                                 (dbt_lakehouse/build/sql/former_keys.sql)
     they were never those       and always the same: the key is the log author's choice. The log
@@ -169,7 +169,7 @@ class Verdict:
     taken: list[list[str]] = field(default_factory=list)
     """The key names that are accepted as the log author's choice."""
     has_former: bool = False
-    """Whether there are events from before the key was declared anew."""
+    """Whether there are events from before the key was redeclared."""
     renamed: dict[str, str] = field(default_factory=dict)
     """The former names of key fields in those events."""
 

@@ -50,7 +50,7 @@ def repair_of(file: str) -> tuple[str, str]:
         return "", restore
     name = f"{place['schema']}.{place['table']}"
     can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
-    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
+    rebuild = f", or rebuild the table: `dbt run --full-refresh -s {place['table']}`"
     return f", a file of {name}", restore + (rebuild if can_be_built else "")
 
 

@@ -245,7 +245,7 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingRe
         where = (
             "comes twice in the captures, with other bytes"
             if conflict.variants > 1
-            else "is there already with other bytes: was the topic created anew?"
+            else "is there already with other bytes: was the topic created again?"
         )
         raise LandingError(
             f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset}"

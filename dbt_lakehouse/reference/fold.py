@@ -208,7 +208,7 @@ def own_changes(changes: Iterable[Change]) -> list[Change]:
 def history_order(changes: Iterable[Change], *, by_source_time: bool) -> list[Change]:
     """A key's events in the order of its history.
 
-    By source time, a truncate starts anew: events before it in the log stay before it, and events
+    By source time, a truncate starts afresh: events before it in the log stay before it, and events
     behind it that are older by their time are left out.
     """
     log = sorted(changes, key=log_order)

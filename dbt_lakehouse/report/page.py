@@ -293,7 +293,7 @@ def trends(facts: Facts) -> list[Trend]:
         ),
         _trend(
             "Late, expired, refolded",
-            "events rejected as late, keys expired, and keys folded anew from their whole log,"
+            "events rejected as late, keys expired, and keys refolded from their whole log,"
             " per run, from silver.fold_counters",
             [each.at for each in facts.counters],
             {

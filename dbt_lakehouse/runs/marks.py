@@ -180,7 +180,7 @@ def reading(mark: Mark | None, table: Table) -> Reading:
         return Reading(Window.WHOLE, until)
     if mark.identity != until.identity:
         is_same = mark.identity.partition("+")[0] == table.uuid
-        raise HistoryLost("was replaced" if is_same else "was dropped and made anew")
+        raise HistoryLost("was replaced" if is_same else "was dropped and created again")
     if mark.snapshot == NO_SNAPSHOT:
         return Reading(Window.WHOLE if table.chain else Window.NOTHING, until)
     news = rewritten = False

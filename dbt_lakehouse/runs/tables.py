@@ -209,7 +209,7 @@ def follow_schema(
             if not is_widening(before, now):
                 raise ConfigurationError(
                     f"{name}.{field.name} is {before}, and the model makes it {now}, which does not"
-                    " hold all of its values: keep the type, or build it anew with `dbt run"
+                    " hold all of its values: keep the type, or rebuild it with `dbt run"
                     f" --full-refresh -s {name.partition('.')[2]}+`"
                 )
             widened.append((field.name, before, now))

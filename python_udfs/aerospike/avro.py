@@ -30,7 +30,7 @@ metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by
 - Logical types say nothing: Aerospike has none, so a value is the number or the bytes it is.
 - A payload is one record: no page says what a batch would be. An array is ``bad_shape``.
 - ``format: avro`` writes no frame, so nothing names the schema: ``bad_shape``.
-- An id of a schema that nobody knows is ``unknown_schema``. A key's says so only of a message
+- An id of an unknown schema is ``unknown_schema``. A key's says so only of a message
   without a value: records name their keys themselves.
 """
 

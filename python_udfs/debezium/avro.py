@@ -16,7 +16,7 @@ never gets another schema. ``ids_of`` gives the ids that messages name.
 
 Policies:
 
-- An id that nobody knows, or whose schema is no Avro schema, is ``unknown_schema``, in a key too:
+- An unknown id, or one whose schema is not an Avro schema, is ``unknown_schema``, in a key too:
   a row without its key would be a wrong one. A key's bytes that don't fit their schema are no
   error, as in the whole family.
 - A key without the frame is read as in ``debezium_json``: JSON or nothing that names a row.

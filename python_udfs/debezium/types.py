@@ -36,7 +36,7 @@ Policies, beside those of ``values``, which converts what has no parts:
   null is null, declared optional or not; columns that are not declared stay as sent; declared
   columns that are absent stay absent.
 - An int64 is a BIGINT UNSIGNED if ``__debezium.source.column.type`` among its parameters says so
-  (``column.propagate.source.type``); without that nobody can tell.
+  (``column.propagate.source.type``); without it the two are indistinguishable.
 - MySQL's and MariaDB's connectors write ``\,`` for a comma of an ENUM's label in ``allowed``, the
   list of labels. A value from the log is a label as the list has it, one of a snapshot the label
   itself: the former becomes the latter.

@@ -16,7 +16,7 @@ Policies:
 - Times may be negative or longer than a day (MySQL): ``-838:59:59.000000``.
 - A Decimal with negative scale is ``15E+2``: plain digits would claim a precision it hasn't.
 - A double stands for an integer if it is whole (MicroDuration was a double once, which Jackson
-  writes as ``1500000.0`` and ``9.3E10``). What a fraction of a unit means nobody says: a misfit.
+  writes as ``1500000.0`` and ``9.3E10``). A fraction of a unit has no documented meaning: a misfit.
 - A number that no double can hold (``1e400``) is no float64, nor of float32 one beyond its range.
 - Dates and times as text must be ones that there are: months, days of the month and leap years of
   the proleptic Gregorian calendar, hours to 23, minutes and seconds to 59, offsets to 18 hours as

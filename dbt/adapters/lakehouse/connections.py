@@ -367,7 +367,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             self._running.clear()
         statements = self.late_inserts.take()
         try:
-            # If Spark was killed too, nobody waits for its counters.
+            # If Spark was killed too, no counters are awaited.
             if sessions is not None and statements and not has_ended(patience=0):
                 for statement in statements:
                     sessions.base.sql(statement)

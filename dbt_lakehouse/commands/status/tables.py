@@ -110,7 +110,7 @@ def _deletes(lake: TargetTables, name: str, rows: int) -> tuple[int | None, Link
     wrong = _differences(found, expected.of)
     told = (
         f"{name} has {rows:,} rows of the {total:,} deletes without a set that it has read of"
-        f" {lake.events} ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+        f" {lake.events} ({wrong}): `{rebuild(_bare(name) + '+')}` rebuilds it"
     )
     unknown = None if expected.is_sure else why_unknown(name, lake.events)
     return now - total, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
@@ -149,7 +149,7 @@ def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int 
     total = expected.total()
     told = (
         f"{name} has {rows:,} rows, and the payloads that it has read of {BRONZE} make {total:,}"
-        f" ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+        f" ({wrong}): `{rebuild(_bare(name) + '+')}` rebuilds it"
     )
     unknown = None if is_sure else why_unknown(lake.events, BRONZE)
     return unread + waiting, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
@@ -237,7 +237,7 @@ def _gold(
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     told = (
         f"{name} has {rows:,} rows, and {log} makes {keys.live:,}: {keys.missing:,} keys are"
-        f" missing, {keys.extra:,} should not be there: `{rebuild(_bare(name))}` makes it anew"
+        f" missing, {keys.extra:,} should not be there: `{rebuild(_bare(name))}` rebuilds it"
     )
     is_sure = read.is_sure and (deletes is None or deletes.is_sure)
     agrees = keys.missing == keys.extra == 0 and keys.live == rows

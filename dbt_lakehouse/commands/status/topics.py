@@ -91,7 +91,7 @@ def _decoded_link(lake: TargetTables, places: Places, topic: str, placed: Placed
             f"events of {counted(placed.missing, 'payload')}, of {placed.looked:,} that"
             f" {lake.events} has looked at, are neither there nor in a change log"
             + (f" ({logs})" if logs else "")
-            + f": `{rebuild('other_events+')}` decodes them anew"
+            + f": `{rebuild('other_events+')}` decodes them again"
         )
     if placed.strays:
         logs = ", ".join(each for each in places.logs if topic in places.strays(each))
@@ -111,7 +111,7 @@ def _quarantined_link(lake: TargetTables, topic: str, invalid: Counts, found: in
     expected = None if invalid.of is None else invalid.of.get(topic, 0)
     told = (
         f"topic {topic}: of {expected or 0:,} invalid events in {lake.events}, {found:,} are in"
-        f" {lake.quarantine}: `{rebuild('quarantined_payloads')}` makes it anew"
+        f" {lake.quarantine}: `{rebuild('quarantined_payloads')}` rebuilds it"
     )
     unknown = None if invalid.is_sure else why_unknown(lake.quarantine, lake.events)
     return link_of("invalid_quarantined", topic, expected, found, told, unknown)

@@ -278,7 +278,7 @@ class _Stream:
         for topic in self._topic_ids:
             if ids.get(topic) != self._topic_ids[topic]:
                 raise DataLossError(
-                    f"topic {topic} was deleted or created anew while it was streamed: its id is"
+                    f"topic {topic} was deleted or created again while it was streamed: its id is"
                     f" {ids.get(topic)} and no longer {self._topic_ids[topic]}. Start again to see"
                     " whether it can go on"
                 )

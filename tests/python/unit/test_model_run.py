@@ -224,7 +224,7 @@ def test_an_upstream_with_another_history() -> None:
     ("log", "reason"),
     [
         (table(row(1)), "was rolled back"),
-        (table(row(1, 2), uuid="another"), "was dropped and made anew"),
+        (table(row(1, 2), uuid="another"), "was dropped and created again"),
     ],
     ids=("expired", "another"),
 )

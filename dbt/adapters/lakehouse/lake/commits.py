@@ -106,7 +106,7 @@ class Commits(LakePart):
                 if not _DOWNGRADE.search(str(error)):
                     raise
                 self._connections.tell(
-                    f"{this}: dropped with its snapshots, for Iceberg makes no table anew in an"
+                    f"{this}: dropped with its snapshots, for Iceberg can't replace a table in an"
                     " earlier format version"
                 )
                 self._lake.sql.execute(f"drop table {this}")
