@@ -228,7 +228,7 @@ class Commands:
         }
 
     def dbt_run(self) -> None:
-        """Land what is new and build gold.orders with all that it needs."""
+        """Land new messages and build gold.orders with its upstream models."""
         self._run("dbt", "--quiet", "run", "-s", "+orders", "--vars", "{captures: []}")
 
     def count(self) -> dict[str, int]:

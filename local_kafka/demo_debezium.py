@@ -5,7 +5,7 @@
 Orders come, change and go in a PostgreSQL of the demo's own; Debezium in Kafka Connect writes them
 to a broker; `lakehouse init` and `lakehouse add` make a project of the topics, and
 `lakehouse stream --build` follows them. Every few seconds a line tells what the source has and what
-gold has. At Ctrl-C, or after so many seconds, the shop closes, and gold must have the source's
+gold has. At Ctrl-C, or after the given seconds, the shop closes, and gold must have the source's
 rows, value by value. Then everything is stopped, and nothing is left behind.
 """
 

@@ -84,7 +84,7 @@ class ChangeLog(Building):
         return LogRows(self.model.node["name"], log, decoding)
 
     def build(self) -> Built:
-        """Check the keys of the new messages, then append what is new or rebuild the table.
+        """Check the keys of the new messages, then append the new rows or rebuild the table.
         Afterwards adapt rows and columns to what the new rows say of them.
         """
         run = self.run

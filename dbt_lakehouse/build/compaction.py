@@ -20,7 +20,7 @@ PROPERTY: Final = "lakehouse.judged"
 
 
 class TopicNews(NamedTuple):
-    """What is new in a topic since it was judged."""
+    """The events of a topic since it was judged."""
 
     topic: str
     first_log_time: int | None
@@ -97,7 +97,7 @@ class Judging(NamedTuple):
 def judging(
     before: Judged, news: Iterable[TopicNews], is_compacted: Callable[[str], bool]
 ) -> Judging:
-    """Decide what to judge from what is new.
+    """Decide what to judge from the new events.
 
     A new event may precede tombstones that are already there, so everything behind it in its
     topic is judged again. A topic that has just become compacted is judged as a whole.

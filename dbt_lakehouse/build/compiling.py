@@ -69,7 +69,7 @@ class Compiling(Compiled):
         refolds: bool = False,
         wanted: Wanted = None,
     ) -> NodeRun:
-        """Begin the run of a model: find what is new to its table, see ``NodeRun``."""
+        """Begin the run of a model: find the new rows for its table, see ``NodeRun``."""
         return self.lake.runs.begin_run(
             self.this,
             upstreams,

@@ -5,10 +5,10 @@ A rebuild folds the whole log. An incremental run
     1. folds the new events of the log, one state for each key, which settles most keys;
     2. where known state may make a difference (``runs.decisions``: late events,
        expired rows, deletes without a set, truncates, columns that are declared later), folds once
-       more, with what is known of those keys: gold rows, or remembered states; keys with an event
-       that belongs before what is known are folded from their whole log (``look_up``);
-    3. remembers the keys that end absent in `deleted_keys`, and only then
-    4. merges the states into gold; what was read is committed with them.
+       more, with the known states of those keys: gold rows, or remembered states; keys with an
+       event before their known state are folded from their whole log (``look_up``);
+    3. remembers the keys that are absent in `deleted_keys`, and only then
+    4. merges the states into gold; the watermarks are committed with them.
 
 Each step can be repeated: a crash between any two loses nothing.
 """
@@ -226,7 +226,7 @@ class Increment:
         self._resting: Final = table.keys_with_values_of_others()
 
     def merge(self) -> Built:
-        """Fold what is new, look up known state, remember the keys that end absent, and merge."""
+        """Fold the new events, look up known states, remember absent keys, and merge."""
         if not self._has_work():
             if self._has_new_deletes:
                 # The table has read them; unread deletes would be kept for it forever.
@@ -276,7 +276,7 @@ class Increment:
         self._count_unread(unread)
         return built
 
-    # -- what is new
+    # -- new events
 
     def _deletes_of_namespace(self) -> str | None:
         """The deletes without a set, of a table of a namespace."""
@@ -408,7 +408,7 @@ class Increment:
         return decisions.plan(
             self._fold,
             found,
-            # In a source's own order, a later log time says nothing.
+            # In a source's own order, a later log time proves nothing.
             newest_known=None if self._fold.order_by else self._run.newest,
             truncates=truncates,
             may_be_hit=self._hit is not None,

@@ -181,7 +181,7 @@ class Runs(Protocol):
         follows: bool = False,
         reason: str | None = None,
     ) -> NodeRun:
-        """Begin a run: find what is new to a model's table, see ``NodeRun``."""
+        """Begin a run: find the new rows for a model's table, see ``NodeRun``."""
         ...
 
     def moment(self, given: Any) -> str:
@@ -263,7 +263,7 @@ class Declared(Protocol):
         ...
 
     def followed(self, log: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
-        """A change log's declaration with the types that its columns have by now."""
+        """A change log's declaration with the current types of its columns."""
         ...
 
 

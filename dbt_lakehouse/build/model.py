@@ -219,7 +219,7 @@ class AppendOnly(Building):
     """
 
     def build(self) -> Built:
-        """Append what is new, or rebuild the table."""
+        """Append the new rows, or rebuild the table."""
         if not self.run.is_incremental:
             self.refuse_loss()
             return self.replaced(self.model.sql)
@@ -236,7 +236,7 @@ class StateTable(Building):
     """
 
     def build(self) -> Built:
-        """Create the table, and merge what is new into it."""
+        """Create the table, and merge the new rows into it."""
         self.lake.catalog.own_table(self.model.node["name"])
         if not self.model.node["refs"] or not self.run.has_news:
             return self.unchanged()

@@ -36,7 +36,7 @@ class OtherEvents(Building):
     """
 
     def build(self) -> Built:
-        """Look at what is new, then judge its tombstones and ended snapshots."""
+        """Read the new payloads, then judge its tombstones and ended snapshots."""
         before = self._events_before()
         change = self._changed_logs()
         built = self._brought_up(before, change)
@@ -91,7 +91,7 @@ class OtherEvents(Building):
         return now.changed(before)
 
     def _follow_logs(self, change: Changed) -> None:
-        """Adapt the rows to what change logs take by now.
+        """Adapt the rows to the present change logs.
 
         It takes a single commit, which notes what the rows were adapted to: between two commits,
         nothing would tell where which events are.

@@ -1,4 +1,4 @@
-"""The fast path of a table without a key: if all new steps come after what is known of the rows
+"""The fast path of a table without a key: if all new steps come after the known states of the rows
 that they name, existing copies and new steps are all that has to be counted.
 
 A copy has the place of the newest event that named its row. A row without a copy may have been

@@ -49,7 +49,7 @@ class SourcePlaces:
     def __init__(self, lake: Lake, this: Any, log: Mapping[str, Any]) -> None:
         self._lake: Final = lake
         self._this: Final = this
-        # By a column, the newest place of a partition says nothing: each row counts for itself.
+        # By a column, the newest place of a partition proves nothing: each row counts for itself.
         self._by_column: Final[bool] = "column" in log["order_by"][0]
         self._key: Final = quoted(log["key"]) if self._by_column else []
         self._newest: dict[str, str] = {}

@@ -82,7 +82,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
 
 
 def _land(project: Project, given: Addition) -> str:
-    """Land the captures, or what is new in Kafka, also of topics that vars.topics does not list."""
+    """Land the captures, or Kafka's new messages, also of topics that vars.topics lacks."""
     if given.captures:
         patience = lock_patience(project.variables)
         return land_captures(project.open_session, given.captures, patience).text()

@@ -1,6 +1,6 @@
 """`lakehouse stream --build`: one warm process that lands and builds, cycle after cycle.
 
-A cycle does what `dbt run` does: it lands one batch of what is new in captures and Kafka, and
+A cycle does what `dbt run` does: it lands one batch of new messages from captures and Kafka, and
 builds everything that depends on it. Java, Spark and dbt's manifest, most of a small run's time,
 are there already. A cycle begins as soon as there is news and the last cycle is done; without
 news only the tables' maintenance runs (``upkeep``). A cycle builds the descendants of topics with
@@ -95,7 +95,7 @@ class CycleOptions(NamedTuple):
         if models is not None:
             named = (f"fqn:{each}" for each in sorted(models))
             chosen = ("--select", *named, *_each("--exclude", self.exclude))
-        # Nobody reads a report and two manifests every few seconds.
+        # A report and two manifests every few seconds have no reader.
         flags = ("--no-write-json", *chosen)
         if self.with_tests:
             return ("build", "--resource-type", "model", "--resource-type", "test", *flags)

@@ -2,7 +2,7 @@
 
 Our own macros call each other by their whole names, ``dbt.<name>``, which no project can take. A
 plain name in a project's model calls the project's own macro if it has one of that name. The same
-holds for generic tests and materializations, which dbt itself looks up. dbt says nothing of it.
+holds for generic tests and materializations, which dbt itself looks up. dbt does not report it.
 """
 
 from collections.abc import Iterable

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 FOLLOWED: Final = "lakehouse.followed"
-"""A property of a change log: the types that its columns have by now, and the sequence number up
+"""A property of a change log: the current types of its columns, and the sequence number up
 to which its misfits were checked.
 """
 WIDENING: Final = "widening"
@@ -88,7 +88,7 @@ def wider(declared: str, kinds: Sequence[Kind]) -> str:
 
 
 def followed(log: Mapping[str, Any], properties: Mapping[str, str]) -> Mapping[str, Any]:
-    """A change log's declaration with the types that its columns have by now, from its table's
+    """A change log's declaration with the current types of its columns, from its table's
     properties.
     """
     types = looked_at(properties)[0] if log.get("follow") else {}
@@ -114,7 +114,7 @@ def _widest(declared: str, by_now: str) -> str:
 
 
 def looked_at(properties: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """The types that a log's columns have by now, and the sequence number up to which its misfits
+    """The current types of a log's columns, and the sequence number up to which its misfits
     were checked.
     """
     kept = json.loads(properties.get(FOLLOWED) or "{}")

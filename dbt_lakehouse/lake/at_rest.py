@@ -98,7 +98,7 @@ class _Schemas(msgspec.Struct, frozen=True, rename="kebab"):
 
 def tables_at_rest(settings: Mapping[str, str]) -> TablesAtRest | None:
     """The tables of the lake with these settings, whose paths are absolute; empty if there is no
-    lake yet. None if only Spark can read the lake or report what is wrong with it.
+    lake yet. None if only Spark can read the lake or report its error.
 
     Raises ``DamageError``.
     """

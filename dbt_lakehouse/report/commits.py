@@ -48,7 +48,7 @@ def knows_since(table: Table, moment: datetime) -> bool:
 
 
 def added_since(table: Table | None, moment: datetime) -> int | None:
-    """The number of rows that an append-only table has got since a moment: 0 if it does not exist
+    """The number of rows appended to an append-only table since a moment: 0 if it does not exist
     yet, None if that is unknown.
     """
     if table is None:

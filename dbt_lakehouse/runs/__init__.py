@@ -1,1 +1,1 @@
-"""The state of a model's run before it builds: what is new, and what its table has noted."""
+"""The state of a model's run before it builds: the new rows upstream, and its table's notes."""

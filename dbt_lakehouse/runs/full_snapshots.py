@@ -202,7 +202,7 @@ class Looked:
     own: Mark | None = None
 
     def may_have_more(self, table: Table) -> bool:
-        """Whether other_events (``table``) has got rows of snapshots since."""
+        """Whether other_events (``table``) has received rows of snapshots since."""
         return self.own is None or may_have_operation(table, self.own.snapshot, "snapshot")
 
 

@@ -170,7 +170,7 @@ class RolledBack(HistoryLost):
 
 
 def reading(mark: Mark | None, table: Table) -> Reading:
-    """What is new in a table since a mark; all of it without a mark.
+    """The rows of a table since a mark; all of them without a mark.
 
     Raises ``HistoryLost`` if the mark is not in the table's history: the table was dropped and
     created again, replaced, or rolled back.

@@ -158,7 +158,7 @@ class NodeRun:
     def _go_on(
         self, table: Table, tables: Mapping[str, Table | None], wanted: Wanted
     ) -> str | None:
-        """Find what is new to an existing table. Returns the reason if the table has to be
+        """Find the new rows for an existing table. Returns the reason if the table has to be
         rebuilt.
         """
         held = marks.marks_of(table)
@@ -207,7 +207,7 @@ class NodeRun:
         return changes(self._declaration_of(table), self.declaration)
 
     def _reading(self, name: str, mark: Mark | None, tables: Mapping[str, Table | None]) -> Reading:
-        """What is new in an upstream since a mark. Raises ``HistoryLost``."""
+        """The rows of an upstream since a mark. Raises ``HistoryLost``."""
         table, first = tables[name], tables[str(self.upstreams[0])]
         assert table is not None
         if not self._follows or name == str(self.upstreams[0]):
@@ -393,7 +393,7 @@ def keeping(table: Table, value: Any) -> str:
 
 
 def kept(table: Table, name: str) -> Any:
-    """The value of such a property if the table has got no rows since; otherwise None."""
+    """The value of such a property if the table has no rows since; otherwise None."""
     held = json.loads(table.properties.get(name) or "{}")
     for snapshot in table.chain:
         if snapshot.name == held.get("snapshot"):

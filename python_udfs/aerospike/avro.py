@@ -27,7 +27,7 @@ metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by
 - A null field of the record, or of its metadata, is one that the record hasn't: a schema names them
   all, and a bin of Aerospike's holds no null. Entries of maps stay, and what is inside of a bin.
 - Of a union the value is what counts: no name of its branch is in it.
-- Logical types say nothing: Aerospike has none, so a value is the number or the bytes it is.
+- Logical types are ignored: Aerospike has none, so a value is the number or the bytes it is.
 - A payload is one record: no page says what a batch would be. An array is ``bad_shape``.
 - ``format: avro`` writes no frame, so nothing names the schema: ``bad_shape``.
 - An id of an unknown schema is ``unknown_schema``. A key's says so only of a message

@@ -42,7 +42,7 @@ one, ``bins`` of writes as ``{name: {"type", "flags", "nested", "unknown"}}``, `
 batch, ``event_key``; see ``records`` for ``nested`` and the Kafka key.
 
 The msgpack library decodes what is well-formed. Where it refuses, ``messagepack.Walker`` reads the
-same bytes slowly and either finds what is wrong, and where, or returns what the library would have
+same bytes slowly and either finds the error and its place, or returns what the library would have
 returned.
 """
 

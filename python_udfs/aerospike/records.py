@@ -19,7 +19,7 @@ in ``after``, to what was shipped there:
 
 Paths are written as in ``paths``.
 
-Policies where the pages say nothing:
+Policies for undocumented cases:
 
 - ``expires_at`` is null for 0, -1 and nil only. 4294967295, which is -1 read as an unsigned number,
   is the second of the year 2106 that it names.
@@ -140,7 +140,7 @@ def batch_events(
     extend), or raises ``DecodeError``; ``invalid`` makes one from an error.
     """
     events: list[Event] = []
-    # Not from what is left of the budget: good records after one that has used it up must stay.
+    # Not from the rest of the budget: good records after one that has used it up must stay.
     most_errors = budget.bytes // (2 * _ERROR_BYTES)
     errors = 0
     for index, item in enumerate(items):

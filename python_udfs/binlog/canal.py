@@ -19,7 +19,7 @@ it, ``ts`` when Canal had read it. Types and what they become:
     all others with isDdl: true    schema_change (CREATE, ALTER, ERASE, RENAME, CINDEX, DDL, ...)
     QUERY, GTID, XACOMMIT, XAROLLBACK, MHEARTBEAT, TIDB_WATERMARK     message
 
-All values are text. Their types are those of ``mysqlType``; where that is none of MySQL's, those of
+All values are text. Their types are those of ``mysqlType``; if that is not a MySQL type, those of
 ``sqlType`` (java.sql.Types):
 
 - Integers, decimals, floats, BIT, YEAR and BOOLEAN become numbers with the digits that were sent.

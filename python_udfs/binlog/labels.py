@@ -40,7 +40,7 @@ _LABEL_BYTES: Final = 40
 
 
 class Labels(NamedTuple):
-    """What is known about the values of an ENUM or a SET."""
+    """The known facts about the values of an ENUM or a SET."""
 
     texts: tuple[str, ...]
     """Empty if they are not listed."""

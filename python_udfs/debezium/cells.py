@@ -122,7 +122,7 @@ def are_pairs(columns: Any) -> bool:
 
 
 class Cells(NamedTuple):
-    """What is known about the cells of a change."""
+    """The known facts about the cells of a change."""
 
     connector: str | None
     form: Form | None
@@ -147,7 +147,7 @@ def cells_of(
     record_key: bytes | None,
     is_key_of_pairs: bool,
 ) -> Cells:
-    """What is known about the cells of a change, from its source's connector, the images that are
+    """The known facts about the cells of a change, from its source's connector, the images that are
     rows and their schemas, and the Kafka key. ``is_key_of_pairs``: ``are_pairs`` of its columns.
     """
     connector = connector.lower() if type(connector) is str else None

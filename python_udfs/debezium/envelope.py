@@ -47,9 +47,9 @@ and an insert of the new one. Each names the other's key in a Kafka header, ``__
 and ``__debezium.oldkey``. The insert has placeholders for what the source did not log: values of
 the old key's row. A header's value is what its converter made of the key: JSON text without schema,
 in which control characters stand as they are (SimpleHeaderConverter, the default), or what is
-written for keys. One that can't be read says nothing.
+written for keys. One that can't be read is ignored.
 
-Policies where the documents say nothing:
+Policies for undocumented cases:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.

@@ -3,7 +3,7 @@
 - The database, schema and table are the first of ``DATABASES``, ``SCHEMAS`` and ``TABLES`` that say
   something: Lindorm's schema is ``namespace``, Vitess's and Cassandra's ``keyspace``; CockroachDB
   and ScyllaDB have ``table_name`` and the like. The table of MongoDB is the ``collection``.
-- Empty text says nothing: null. Nor does the ``NULL`` that Cassandra's connector has as database.
+- Empty text means null, and so does ``NULL``, the database of Cassandra's connector.
 - A source without ``ts_ms`` changed the row at its ``ts_ns`` (CockroachDB).
 """
 

@@ -21,7 +21,7 @@ block or bare; what the transform's options add to it has two underscores before
   a trace. Without a key, or with ``"default"``, it is a ``tombstone``.
 - ``add.headers``: Kafka headers by the same names, which say the same as fields that the row lacks.
   Their values are JSON, with a schema block or without, or plain text, as the header converter has
-  them; what can't be read says nothing.
+  them; those that can't be read are ignored.
 - MongoDB's keys (``{"id": "{\\"$oid\\": ...}"}``) are keys by ``_id``, as the documents have it.
 
 What is not there, and the policies:
@@ -33,7 +33,7 @@ What is not there, and the policies:
   count always: null values that delete have them too.
 - There is no row before an update.
 - Fields with another prefix (``add.fields.prefix``), and those with names that neither an envelope
-  nor a source block has, are columns; such headers say nothing.
+  nor a source block has, are columns; such headers are ignored.
 - An ``__op`` that is no such letter is ``bad_type``, and one that is no ``d`` beside a true
   ``__deleted`` ``bad_field``. An envelope is ``bad_shape``: its format is
   ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
@@ -332,7 +332,7 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
 def _cells_of(
     fields: dict[str, Any], images: Sequence[Any], schema: Schema, key: envelope.Key
 ) -> cells.Cells:
-    """What is known about cells, as for an envelope with these fields."""
+    """The known facts about cells, as for an envelope with these fields."""
     connector = fields.get("source", {}).get("connector")
     return cells.cells_of(connector, images, (schema,), key.record_key, key.is_of_pairs)
 

@@ -1,7 +1,7 @@
 """MessagePack as Python values: by its library, and slowly by a walker that locates errors.
 
 The library decodes what is well-formed, and only says that it can't decode the rest. The walker
-reads the same bytes strictly and either finds what is wrong, at which byte and below which path, or
+reads the same bytes strictly and either finds the error, at which byte and below which path, or
 returns what the library would have returned, had it got so far.
 
 Values are None, bool, int, float, str, bytes, list, dict, ``Pairs`` for a map that no dict can
@@ -49,7 +49,7 @@ class Ext(NamedTuple):
 _unpackb = msgpack.unpackb
 # unpackb's exceptions for bytes that it can't decode: ExtraData, FormatError, StackError,
 # incomplete input, invalid UTF-8 and lengths beyond the limits are all ValueErrors. None of them
-# decides what is wrong with a payload: the walker does, and any payload that it can read is good.
+# decides a payload's error: the walker does, and any payload that it can read is good.
 LIBRARY_ERRORS: Final = (ValueError, MemoryError)
 
 

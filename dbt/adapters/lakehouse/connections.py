@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dbt_lakehouse.report.runs import Node, Rows, Run
     from dbt_lakehouse.session.project import Project
 
-# The commands that begin by landing what is new.
+# The commands that begin by landing new messages.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 # The commands that write tables from what they read of others; a run-operation's macro may do so.
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}

@@ -262,7 +262,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_list
     @told
     def land(self) -> list[str]:
-        """Land what is new, see ``Landing``. Returns a sentence for captures and one for Kafka."""
+        """Land new messages, see ``Landing``. Returns a sentence for captures and one for Kafka."""
         return self._landing.land()
 
     @available.parse_none

@@ -24,7 +24,7 @@ class Landing:
         self._landed: Sequence[str] = ()
 
     def land(self) -> list[str]:
-        """Land what is new in the project's captures and in Kafka, if the command lands. Returns
+        """Land new messages of the project's captures and Kafka, if the command lands. Returns
         a sentence for each of the two.
         """
         connections = self._lake.connections

@@ -155,7 +155,7 @@ class TableProfile:
     the table.
     """
     labels: dict[tuple[str, Labels], None] = field(default_factory=dict)
-    """Columns of labels (ENUM, SET), with what is known of them."""
+    """Columns of labels (ENUM, SET), with the known facts about them."""
     parts: set[str] = field(default_factory=set)
     """Paths inside of fields that updates have changed, a sample."""
     schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)

@@ -26,7 +26,7 @@ def read_run(target: Path, gold: str) -> Run | None:
         return run
     is_interrupted = reported.error == INTERRUPTED
     if is_interrupted and run is not None and invocation == reported.invocation_id:
-        # Models that had failed by then count.
+        # Models that had failed before count.
         return replace(run, is_interrupted=True)
     if run is not None and datetime.fromisoformat(run.ended_at) >= reported.ended_at:
         return run

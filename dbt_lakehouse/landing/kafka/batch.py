@@ -62,7 +62,7 @@ class KafkaLanding(NamedTuple):
 def land_kafka(
     spark: SparkSession, source: KafkaSource, *, accept_loss: bool = False
 ) -> KafkaLanding:
-    """Append what is new in Kafka, up to ``source.max_messages`` offsets.
+    """Append Kafka's new messages, up to ``source.max_messages`` offsets.
 
     With ``accept_loss``, messages that Kafka has deleted unread are recorded in
     ``bronze.kafka_gaps``, and landing continues after them. Stalled topics are left out. Raises

@@ -24,7 +24,7 @@ class Landed(NamedTuple):
 
 
 def land_configured(spark: SparkSession, project: Project) -> Landed:
-    """Land what is new. Raises the errors of ``land_captures`` and ``land_kafka``."""
+    """Land new messages. Raises the errors of ``land_captures`` and ``land_kafka``."""
     kafka = project.kafka()
     sentences = []
     stalled: Mapping[str, LakehouseError] = {}

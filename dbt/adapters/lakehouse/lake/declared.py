@@ -64,7 +64,7 @@ class Declared(LakePart):
         return dict(self.followed(node.config.meta["change_log"], log))
 
     def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
-        """A change log's declaration with the types that its columns have by now, see
+        """A change log's declaration with the current types of its columns, see
         ``dbt_lakehouse.declared.widening``.
         """
         if not log.get("follow"):

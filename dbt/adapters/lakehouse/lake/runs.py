@@ -46,7 +46,7 @@ class Runs(LakePart):
         follows: bool = False,
         reason: str | None = None,
     ) -> NodeRun:
-        """Begin a run: find what is new to a model's table, see ``NodeRun``."""
+        """Begin a run: find the new rows for a model's table, see ``NodeRun``."""
         if getattr(self._lake.args, "sample", None) or any(each.limit == 0 for each in upstreams):
             raise CompilationError(
                 f"{this} is not built with --empty or --sample: it records its watermark, and no"
