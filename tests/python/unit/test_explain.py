@@ -706,9 +706,9 @@ def test_a_schema_block_is_shown_for_what_is_wrong_in_it() -> None:
         (BATCH[:-30], "aerospike_json", "its decoder accepts the most of it"),
         (FLAT, "aerospike_flat_json", "sure: no other decoder accepts it"),
         (b"null", "debezium_json", "no value, or one that stands for none"),
-        (b"\x93\x01", MESSAGEPACK, "by what it looks like: no decoder accepts any of it"),
-        (b'{"msg":1}', "aerospike_json", "by what it looks like"),
-        (b"<html>", "debezium_json", "by what it looks like"),
+        (b"\x93\x01", MESSAGEPACK, "by its form: no decoder accepts any of it"),
+        (b'{"msg":1}', "aerospike_json", "by its form"),
+        (b"<html>", "debezium_json", "by its form"),
         (b'{"a":1}', "debezium_unwrapped_json", "any JSON object could be such a row"),
         (b'{"_id":{"_data":"82"},"operationType":"upsert"}', "mongodb_json", "no decoder accepts"),
         (

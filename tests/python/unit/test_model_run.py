@@ -365,7 +365,7 @@ def test_a_declaration_that_is_not_known() -> None:
     own = table([commit(1, notes={**read(log=1), DECLARED: "of another"})])
     for each in (own, table([commit(1, notes=read(log=1))])):
         found = run({OWN: each, LOG: table(row(1))}, fold())
-        assert found.reason == "what it was made of is not known"
+        assert found.reason == "its earlier declaration is not known"
     # The property of the same one is not needed.
     digest = declarations.digest(redeclared.declared(fold()))
     own = table([commit(1, notes={**read(log=1), DECLARED: digest})])
