@@ -12,7 +12,7 @@
 select
     *,
     {% if fold.track_columns is none %}
-    {# A version without a source time may begin at the next event's time, and so may earlier ones. #}
+    {# A version without a source time may begin at the next event's time, as may earlier ones. #}
     if(_occurred_at is null, null, valid_from) as _known_time
     {% else %}
     {# Several events, of which the last need not have the latest time. #}
