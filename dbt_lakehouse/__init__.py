@@ -1,3 +1,3 @@
-"""What dbt and the command line need around the decoders: session, jars, functions, landing,
-commands.
+"""Everything around the decoders that dbt and the command line need: session, jars, functions,
+landing, commands.
 """

@@ -1,4 +1,4 @@
-"""The errors that a user can do something about; each message says what.
+"""The errors that a user can act on; each message gives the remedy.
 
 The command line prints them as one line, dbt as a runtime error. Anything else is a bug and shows
 its traceback.
@@ -10,8 +10,8 @@ from dbt_lakehouse.redaction import without_secrets
 
 
 class LakehouseError(Exception):
-    """``exit_code`` is the command line's: 1, the machine or a server failed; 2, the call or what
-    it was given can't be used. As text it has no secrets, even where it repeats the message of a
+    """``exit_code`` is the command line's: 1, the machine or a server failed; 2, the call or its
+    arguments can't be used. Its text has no secrets, even where it repeats the message of a
     library.
     """
 
@@ -22,19 +22,19 @@ class LakehouseError(Exception):
 
 
 class ConfigurationError(LakehouseError):
-    """A setting that can't work; the message says what to change."""
+    """A setting that can't work. The message says what to change."""
 
 
 class NoLakeError(ConfigurationError):
-    """There is no lake yet where the settings say; the message says what makes it."""
+    """There is no lake yet where the settings say. The message says how to create it."""
 
 
 class LandingError(LakehouseError):
-    """Input that can't be landed; the message names the file and says why."""
+    """Input that can't be landed. The message names the file and the reason."""
 
 
 class WriteError(LakehouseError):
-    """The lake's storage can't be written; the message says why."""
+    """The lake's storage can't be written. The message says why."""
 
     exit_code = 1
 
@@ -44,51 +44,53 @@ class DataLossError(LakehouseError):
 
 
 class KafkaError(LakehouseError):
-    """The brokers can't be used now; the message names which, and what to look at."""
+    """The brokers can't be used now. The message names them, and what to check."""
 
     exit_code = 1
 
 
 class LockedError(LakehouseError):
-    """Another process is at work on the lake; the message says which."""
+    """Another process is working on the lake. The message names it."""
 
     exit_code = 1
 
 
 class SessionError(LakehouseError):
-    """Spark doesn't start, or the lake's catalog or storage can't be used; the message says which
-    settings to look at.
+    """Spark doesn't start, or the lake's catalog or storage can't be used. The message names the
+    settings to check.
     """
 
     exit_code = 1
 
 
 class ReadError(LakehouseError):
-    """The lake's catalog or storage can't be read; the message says why."""
+    """The lake's catalog or storage can't be read. The message says why."""
 
     exit_code = 1
 
 
 class DamageError(LakehouseError):
-    """A file of the lake is damaged; the message says which, and how it is repaired."""
+    """A file of the lake is damaged. The message names it, and the repair."""
 
     exit_code = 1
 
 
 class CacheError(LakehouseError):
-    """The cache can't be written; the message says where it is."""
+    """The cache can't be written. The message says where it is."""
 
     exit_code = 1
 
 
 class JarError(LakehouseError):
-    """A jar that can't be resolved, or isn't the one that was locked."""
+    """A jar that can't be resolved, or differs from the locked one."""
 
     exit_code = 1
 
 
 def comes_of(error: BaseException | None, *kinds: type[BaseException]) -> bool:
-    """Whether it is one of these kinds, or was raised for one or while one was handled."""
+    """Whether an error is of one of these kinds, or was raised from one or while one was
+    handled.
+    """
     while error is not None and not isinstance(error, kinds):
         error = error.__cause__ or error.__context__
     return error is not None

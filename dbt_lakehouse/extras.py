@@ -1,5 +1,5 @@
-"""What is installed with extras of the distribution alone (pyproject.toml), and how to say that it
-is missing.
+"""The modules of the distribution's extras (pyproject.toml), and the message about a
+missing one.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _SQL: Final = (
     *(*_ARROW, *_PROJECT),
 )
 
-# `dbt` is no module to look for: a package of ours, the adapter, is in it.
+# `dbt` alone is not enough to find: our own adapter is a package in it.
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "arrow": _ARROW,
     "avro": ("pyruhvro", *_ARROW),
@@ -27,17 +27,17 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "postgres": ("psycopg",),
     "openmetrics": ("prometheus_client",),
 }
-"""The modules of each extra, those first that no other one has."""
+"""The modules of each extra, with its distinguishing ones first."""
 
 
 def require(*extras: str) -> None:
-    """Raises ``ConfigurationError`` if a module of the extras is missing."""
+    """Raise ``ConfigurationError`` if a module of the extras is missing."""
     if told := missing(*extras):
         raise ConfigurationError(told)
 
 
 def missing(*extras: str) -> str | None:
-    """A sentence with the first missing module of each extra, and what installs them; None if all
+    """A sentence with the first missing module of each extra, and how to install it; None if all
     are there.
     """
     absent = {each: name for each in extras if (name := _first_missing(MODULES[each])) is not None}

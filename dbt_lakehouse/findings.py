@@ -1,8 +1,8 @@
-"""What the tests of ours have found, and what the codes of quarantine mean: the cause, and what to
-run. Builds, the report and docs/findings.md say the same.
+"""The findings of our tests and the codes of quarantine: the cause, and what to run. Builds, the
+report and docs/findings.md use the same text.
 
-dbt itself says of a test how many rows it has found, and no more. The sentences are in dbt's log,
-so they have no key of a row: an example is where its message is, a table's name or a column's.
+dbt itself only says how many rows a test has found. The sentences are in dbt's log, so they
+contain no row's key: an example is the place of its message, a table's name or a column's.
 """
 
 import json
@@ -13,26 +13,27 @@ from dbt_lakehouse.texts import counted
 
 
 class Meaning(NamedTuple):
-    """What a test finds."""
+    """The meaning of a test's findings."""
 
     noun: str
-    """What a row of its is; its plural has an s."""
+    """The noun for a row; its plural has an s."""
     fault: str
-    """What is wrong with them, behind the noun."""
+    """The fault, as text after the noun."""
     todo: str
-    """What to run, with places for ``{table}``, ``{model}``, ``{columns}`` and of the first row
-    ``{topic}``, ``{partition}`` and ``{offset}``."""
+    """What to run, with placeholders ``{table}``, ``{model}``, ``{columns}`` and, for the first
+    row, ``{topic}``, ``{partition}`` and ``{offset}``.
+    """
     shown: Sequence[str] = ()
-    """The columns of the first row that are told as an example; a position is told anyhow."""
+    """The columns of the first row that are given as an example; a position is always given."""
     table: str | None = None
-    """Of a test that is of no model: the table of silver that it is about."""
+    """For a test without a model: the table of silver that it is about."""
     number: str | None = None
-    """The column that says how many there are, if it is not one for each row."""
+    """The column with the number of findings, if a row is not one finding."""
 
 
 _FOLD_ANEW: Final = (
     "`lakehouse why --table {model} --key KEY` tells what a row must be, and"
-    " `dbt run --full-refresh -s {model}` folds the log anew"
+    " `dbt run --full-refresh -s {model}` folds the log again"
 )
 _POSITION: Final = ("topic", "partition", "offset")
 _POSITIONS: Final = ("_position", "first_position")
@@ -44,7 +45,7 @@ TESTS: Final[Mapping[str, Meaning]] = {
     ),
     "equals_refold": Meaning(
         "row",
-        "unlike what the reference makes of the change log",
+        "differing from the reference's result for the change log",
         _FOLD_ANEW,
         ("difference",),
     ),
@@ -53,8 +54,8 @@ TESTS: Final[Mapping[str, Meaning]] = {
     ),
     "is_history": Meaning(
         "version",
-        "unlike what the reference makes of the change log",
-        "`dbt run --full-refresh -s {model}` makes the history anew",
+        "differing from the reference's result for the change log",
+        "`dbt run --full-refresh -s {model}` rebuilds the history",
         ("fault",),
     ),
     "no_misfits": Meaning(
@@ -72,7 +73,7 @@ TESTS: Final[Mapping[str, Meaning]] = {
     "one_change_per_position": Meaning(
         "position",
         "with a change that is there twice, or one that its source does not make",
-        "`dbt run --full-refresh -s {model}+` reads the changes anew",
+        "`dbt run --full-refresh -s {model}+` reads the changes again",
         ("copies", "operations"),
     ),
     "not_null_columns": Meaning(
@@ -89,25 +90,25 @@ TESTS: Final[Mapping[str, Meaning]] = {
     "every_payload_is_accounted_for": Meaning(
         "payload",
         "whose events are not each in one place",
-        "`dbt run --full-refresh -s other_events+` reads bronze anew",
+        "`dbt run --full-refresh -s other_events+` reads bronze again",
         table="other_events",
     ),
     "every_event_is_accounted_for": Meaning(
         "payload",
-        "whose events do not add up, or which quarantine has not got",
-        "`dbt run --full-refresh -s other_events+` reads bronze anew",
+        "whose events do not add up, or that quarantine lacks",
+        "`dbt run --full-refresh -s other_events+` reads bronze again",
         table="other_events",
     ),
     "no_decoder_has_failed": Meaning(
         "event",
-        "on which a decoder has failed, a mistake of ours",
-        f"{_EXPLAIN} says where; once it is mended, `lakehouse redrive --code decoder_failed`",
+        "on which a decoder has failed, a bug of ours",
+        f"{_EXPLAIN} says where; once it is fixed, `lakehouse redrive --code decoder_failed`",
         table="other_events",
     ),
     "log_time_follows_the_offsets": Meaning(
         "payload",
         "whose log time is before that of the offset before",
-        "`dbt run --full-refresh -s log_times+` works out the times anew",
+        "`dbt run --full-refresh -s log_times+` computes the times again",
         table="log_times",
     ),
     "quarantine_rate": Meaning(
@@ -140,7 +141,7 @@ TESTS: Final[Mapping[str, Meaning]] = {
         table="fold_counters",
     ),
 }
-"""Those of ours, generic ones by their macro's name and others by their own."""
+"""Our own tests, generic ones by their macro's name and others by their own."""
 
 CODES: Final[Mapping[str, tuple[str, str]]] = {
     "truncated": ("the bytes end before the value does", "look at the producer"),
@@ -155,7 +156,7 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "bad_version": (
         "a version of the format that is not known",
-        "set the connector to a version that is, then send anew",
+        "set the connector to a version that is, then send again",
     ),
     "bad_type": (
         "a type of message or operation that the format does not have",
@@ -177,15 +178,15 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
         "set `SCHEMA_REGISTRY_URL` (docs/kafka.md), then `lakehouse redrive --code unknown_schema`",
     ),
     "decoder_failed": (
-        "a mistake of ours: a decoder has raised what it must not",
-        "report it; once it is mended, `lakehouse redrive --code decoder_failed`",
+        "a bug of ours: a decoder has raised an unexpected exception",
+        "report it; once it is fixed, `lakehouse redrive --code decoder_failed`",
     ),
 }
-"""What each code of quarantine means, and what to do."""
+"""The meaning of each quarantine code, and the remedy."""
 
 
 def own_test(node: Any) -> str | None:
-    """The name by which ``TESTS`` has dbt's node of a test; None for a test of others."""
+    """The name in ``TESTS`` of dbt's node of a test; None for tests that are not ours."""
     metadata = getattr(node, "test_metadata", None)
     name = node.name if metadata is None else metadata.name
     if name not in TESTS:
@@ -196,7 +197,7 @@ def own_test(node: Any) -> str | None:
 
 
 def lines() -> list[tuple[str, str, str]]:
-    """Of each code and each test its name, what it means, and what to run."""
+    """For each code and each test its name, its meaning, and what to run."""
     places = {name: name.upper() for name in ("table", "model", "columns", "total", *_POSITION)}
     places |= {"nulls": "COLUMN is null", "quoted": "COLUMNS"}
     codes = [(code, meaning, todo) for code, (meaning, todo) in CODES.items()]
@@ -209,8 +210,8 @@ def lines() -> list[tuple[str, str, str]]:
 def told(
     test: str, table: str, columns: Sequence[str], number: int, first: Mapping[str, Any]
 ) -> str:
-    """The sentence of a test that has found a number of rows in a table; the first row of its query
-    is empty if that could not be asked for. Raises ``KeyError`` if the test needs it.
+    """The sentence for a test that has found a number of rows in a table. The first row of its
+    query is empty if it could not be read. Raises ``KeyError`` if the test needs it.
     """
     meaning = TESTS[test]
     if meaning.number is not None:

@@ -1,4 +1,4 @@
-"""Servers that are asked by HTTP without Spark, a REST catalog's and a schema registry's."""
+"""HTTP without Spark, for a REST catalog's server and a schema registry's."""
 
 import ssl
 from typing import IO, Any, Final, NamedTuple
@@ -11,7 +11,7 @@ _SCHEMES: Final = (*_PORTS,)
 
 
 class Address(NamedTuple):
-    """The address of a server, without the user and the password that were in it."""
+    """The address of a server, without the user and password that it contained."""
 
     url: str
     user: str | None
@@ -19,8 +19,8 @@ class Address(NamedTuple):
 
 
 def parsed(text: str) -> Address | None:
-    """An address as ``https://user:password@host:8081/path``; None for what is none, among it a
-    password with characters that divide an address.
+    """An address from ``https://user:password@host:8081/path``; None for an invalid one, for
+    example with a password that contains an address's separators.
     """
     parts = _split(text)
     if parts is None or not text.isascii() or not text.isprintable() or " " in text:
@@ -41,7 +41,7 @@ def parsed(text: str) -> Address | None:
 def _split(text: str) -> SplitResult | None:
     try:
         parts = urlsplit(text)
-        # To ask is to check.
+        # Reading the port checks it.
         parts.port  # noqa: B018
     except ValueError:
         return None
@@ -49,8 +49,8 @@ def _split(text: str) -> SplitResult | None:
 
 
 def opener(context: ssl.SSLContext | None = None) -> OpenerDirector:
-    """What asks servers, and follows one that sends on only to itself: neither a login nor other
-    headers go to another server, or in plain text where they went encrypted.
+    """An opener that follows redirects only within the same server: neither a login nor other
+    headers go to another server, or unencrypted after encryption.
     """
     return build_opener(_SameServer(), HTTPSHandler(context=context))
 

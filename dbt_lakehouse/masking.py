@@ -1,4 +1,4 @@
-"""The key of masks, which an environment variable has and nothing else."""
+"""The key of masks, which is only in an environment variable."""
 
 import os
 from typing import Final
@@ -10,8 +10,8 @@ _SHORTEST: Final = 16
 
 
 def mask_key() -> bytes:
-    """The key by which masked columns are hashed. Raises ``ConfigurationError`` if it is missing or
-    too short.
+    """The key that hashes masked columns. Raises ``ConfigurationError`` if it is missing or too
+    short.
     """
     key = os.fsencode(os.environ.get(MASK_KEY, ""))
     if len(key) < _SHORTEST:

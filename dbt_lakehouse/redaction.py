@@ -1,8 +1,9 @@
-"""Texts that others may read, without the secrets that they repeat: passwords, tokens, keys.
+"""Remove secrets from texts for others: passwords, tokens, keys.
 
 Drivers repeat the addresses of databases, catalogs their settings, Kafka's client its login, and
-servers what they were sent. Each error of ours goes through ``without_secrets``, and so do the logs
-of dbt and tracebacks. Where a secret ends can't always be told: rather too much is hidden.
+servers what they were sent. Each error of ours goes through ``without_secrets``, and so do dbt's
+logs and tracebacks. The end of a secret can't always be recognized: too much is hidden rather
+than too little.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 HIDDEN: Final = "***"
-# What a name has in it whose value is a secret: of a setting, a header, a part of an address.
+# The words in names of secrets: of settings, headers, parts of an address.
 _WORD: Final = r"""(?ix:
     passw(?:or)?d | passphrase | passcode | (?-i:(?<=[a-z])Pass(?![a-z])) | pwd
     | (?:(?<![^\W_])|(?<=-D)|(?<=%[\da-f]{2}))(?:pw|(?-i:[Pp]ass|PASS(?!=\d+\ WARN=)))(?![^\W_])
@@ -25,15 +26,15 @@ _WORD: Final = r"""(?ix:
 )"""
 # An exception named for a secret, TopicAuthorizationException, has a message behind its colon.
 _NAME: Final = rf"{_WORD}(?!\w*(?i:exception|error)\b)[\w.-]*"
-# Each has one of these parts; to look for them takes less time than to look for names.
+# Every such name has one of these parts; searching for them is faster than for names.
 _PARTS_OF_NAMES: Final = (
     *("pass", "pwd", "pw", "secret", "token", "credential", "jaas", "authori", "cookie"),
     *("signature", "assertion", "user", "session", "sas", "auth", "code=", "key=", "sig="),
     *("access", "account", "api", "encryption", "hmac", "keystore", "master", "private"),
     *("shared", "signing", "storage", "subscription"),
 )
-# The mark is doubled or escaped in the value, or all of the text is escaped; Python's and SQL's
-# literals of bytes have a letter in front of it.
+# The quote is doubled or escaped in the value, or the whole text is escaped; byte literals of
+# Python and SQL have a letter before it.
 _QUOTED: Final = r"""(?xs:
     (?:(?<![^\W_])[bBuUrR]{1,2}(?=\\*["']))?
     (?:(?P<mark>["'`])(?:\\.|(?P=mark){2}|(?!(?P=mark)).)*(?P=mark)
@@ -43,7 +44,7 @@ _END_OF_BARE: Final = r"""(?x:
     \Z | \s | ["'`](?!\w) | [&;,](?=[\w.%-]+=) | [,;:.!?)\]}]+(?=\s|\Z|["'`](?!\w))
 )"""
 _IN_BRACKETS: Final = r"(?:\[[^\]\n]*\]|\{(?:[^}\n]|\}\})*\})"
-# Of headers that are not called authorization; for those that are, any word is a scheme.
+# For headers that are not called authorization; for those that are, any word is a scheme.
 _SCHEME: Final = r"(?i:Basic|Bearer|Digest|Negotiate|Token|ApiKey|JWT|OAuth|SharedKey)"
 _VALUE: Final = rf"""(?x:
     {_QUOTED}
@@ -55,15 +56,15 @@ _VALUE: Final = rf"""(?x:
 _IS: Final = r"""(?x:
     (?:\\*["'`\]])*(?:[ \t]*(?:[=-]>|:?=+|:|%3[ADad])[ \t]*|[ ]{2,}|\t)
 )"""
-# All that is left of a line, or of the quotes or brackets that it stands in. The parameters of a
-# scheme are quoted themselves: OAuth oauth_token="...".
+# The rest of a line, or of the quotes or brackets around it. The parameters of a scheme are
+# quoted themselves: OAuth oauth_token="...".
 _LINE: Final = r"""(?x:
     [^\s](?:
         [\w-]+=\\*"[^"\n]*"
         | (?!\\*["'`](?!\w)|[)\]}]+(?:[,;.:!?]*(?:\s|\Z)|["'`]))[^\n]
     )*
 )"""
-# A password may have spaces in it, and what follows a host's port is none.
+# A password may contain spaces, and the text after a host's port is not one.
 _NO_PORT: Final = r"""(?!\d{1,5}(?:[/?\#,;\s)\]}>.:!"']|\Z))"""
 _OF_ADDRESS: Final = r"""(?:[^\s"']|["'](?=\w))"""
 _OF_ADDRESS_WITH_SPACES: Final = rf"""(?x:
@@ -73,20 +74,21 @@ _OF_ADDRESS_WITH_SPACES: Final = rf"""(?x:
     ){{0,1000}}
 )"""
 _NO_SECRETS: Final = "authentication|auth|credentials?|realm|scheme|tokens?|and|or|is|with|without"
-# What is looked for, in this order, if a text has one of some parts, in lower case; and what is
-# left of it.
+# The rules in order: the lower-case parts of which a text must have one, the pattern, and its
+# replacement.
 _RULES: Final = (
     (
         ("-----begin",),
         r"(?s)(-----BEGIN\ [^-]*PRIVATE\ KEY-----).*?(?:-----END\ [^-]*-----|\Z)",
         rf"\1{HIDDEN}",
     ),
-    # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines that are
-    # indented as the first one, before the rest of a line is taken alone. Not what is a mapping,
-    # "credentials:" with "provider: x" in it: names in those have no digits, as secrets do.
+    # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines with
+    # the first one's indentation, before the rule for the rest of a line. A mapping does not
+    # count, such as "credentials:" with "provider: x" in it: its names have no digits, unlike
+    # secrets.
     (
         ("\n ", "\n\t"),
-        # Few lines end so, and of these Python's statements don't count.
+        # Few lines end like this; Python statements among them don't count.
         r"((?m:^)(?=[^\n]*[:>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n\s)"
         r"(?![ \t]*(?:if|elif|while|for|with|class|def|except|match|case)\b)"
         rf"[^\n]*?{_NAME}[\"']?:[ \t]*)"
@@ -95,7 +97,7 @@ _RULES: Final = (
         r"(?P<indent>[ \t]+)[^\n]+(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*",
         rf"\1{HIDDEN}",
     ),
-    # Of several words: up to the semicolon that ends them, or all of the line.
+    # Several words: up to the semicolon that ends them, or the whole line.
     (
         ("jaas",),
         r"((?i:jaas)[\w.-]*[ \t]*[=:][ \t]*)(?!\\*[\"'])"
@@ -132,7 +134,7 @@ _RULES: Final = (
         (?:[ ]?{_QUOTED}|(?!\s)[^\n]*?(?=[)\]]+(?:[,;.:!?]?(?:\s|\Z)|[,;][(\[]|["'}}])|\n|\Z))""",
         rf"\1{HIDDEN}",
     ),
-    # Those of YAML in a text whose ends of lines are escaped.
+    # YAML's in a text with escaped line ends.
     (
         ("\\n ", "\\n\t"),
         rf"({_NAME}\\*[\"']?:[ \t]*)"
@@ -140,14 +142,14 @@ _RULES: Final = (
         r"(?:(?:(?:\\+r)?\\+n)+[ \t]+(?:\\+\"|(?!\\+[rn])[^\n\"])+)+",
         rf"\1{HIDDEN}",
     ),
-    # The scheme is whatever word the server asks for, and may be several.
+    # The scheme is any word that the server asks for, or several.
     (
         ("authori",),
         rf"((?i:authori[sz]ation)(?!\w*(?i:exception|error)\b)[\w.-]*{_IS})"
         rf"(?:{_QUOTED}|{_IN_BRACKETS}|{_LINE})",
         rf"\1{HIDDEN}",
     ),
-    # x.password=..., -> ...: in any way to write down names and values.
+    # x.password=..., -> ...: in any notation of names and values.
     (
         _PARTS_OF_NAMES,
         rf"({_NAME}{_IS}|(?<=[?&])(?:auth|code|key|sig)=){_VALUE}",
@@ -158,7 +160,7 @@ _RULES: Final = (
         rf"(--[\w.-]*?{_NAME}(?:[ ]|[\"'],[ ]?(?=[\"'])))(?!-){_VALUE}",
         rf"\1{HIDDEN}",
     ),
-    # A login of curl's. A user and a group of Docker's are numbers.
+    # A login of curl's. Docker's user and group are numbers.
     (
         ("-u",),
         r"((?<![\w-])(?:-u|--(?:proxy-)?user)(?:[ =]+|[\"'],[ ]*))"
@@ -194,7 +196,7 @@ _RULES: Final = (
         r"(\b(?i:Basic)\s+)(?=[\w+/=-]*[\dA-Z+/=])[\w+/-]{4,}=*",
         rf"\1{HIDDEN}",
     ),
-    # JSON web tokens, and what names a key of AWS's.
+    # JSON web tokens, and AWS's key ids.
     (
         ("eyj", "akia", "asia"),
         r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
@@ -202,12 +204,12 @@ _RULES: Final = (
     ),
     (
         ("jdbc:oracle:",),
-        # A quoted one has all that divides an address, and no quote.
+        # A quoted user may contain an address's separators, and no quote.
         r"((?i:jdbc:oracle):\w+:(?:\\*\"[^\"\n]*\"|[^\s/@\"']*))/"
         rf"(?:\\*\"[^\"\n]*\"|{_OF_ADDRESS}{{0,1000}})@",
         rf"\1/{HIDDEN}@",
     ),
-    # Up to the last @: a password may have one, and all else that divides an address.
+    # Up to the last @: a password may contain one, and all other separators of an address.
     (
         ("//",),
         rf"(//(?!\[)[^\s/?\#@:\"'<>]{{0,200}}:)(?:{_OF_ADDRESS_WITH_SPACES}|{_OF_ADDRESS}{{0,1000}})@",
@@ -218,14 +220,14 @@ _RULES: Final = (
         rf"(//)[^\s/?\#@:\"'<>]{{1,1000}}@(?:{_OF_ADDRESS}{{0,1000}}@)?",
         rf"\1{HIDDEN}@",
     ),
-    # All of it percent-encoded, as a part of another address.
+    # Percent-encoded as a whole, as a part of another address.
     (
         ("%40",),
         r"(?i)((?:[a-z][a-z\d+.-]*%3A%2F%2F)?[^\s%\"'<>]{0,200}%3A)[^\s\"'<>]{1,1000}%40",
         rf"\1{HIDDEN}%40",
     ),
 )
-# Shorter ones, and mere words, may stand in any sentence.
+# Shorter ones, and mere words, may be in any sentence.
 _LONG_ENOUGH: Final = 6
 _known: Final[set[str]] = set()
 
@@ -238,12 +240,12 @@ class _Rule(NamedTuple):
 
 @cache
 def _rules() -> list[_Rule]:
-    # Most commands have nothing to hide, and these take a while to compile.
+    # Compiled on demand: most commands have nothing to hide, and it takes a while.
     return [_Rule(parts, re.compile(text, re.VERBOSE), left) for parts, text, left in _RULES]
 
 
 def without_secrets(text: str) -> str:
-    """A text with ``***`` in the place of passwords, tokens and keys."""
+    """A text with ``***`` in place of passwords, tokens and keys."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     lowered = text.lower()
@@ -255,24 +257,22 @@ def without_secrets(text: str) -> str:
 
 @cache
 def is_secret(name: str) -> bool:
-    """Whether the value of a setting of this name, or of a variable of the environment, is one."""
+    """Whether the value of a setting or environment variable of this name is a secret."""
     return re.search(_WORD, name) is not None
 
 
 def know_secrets(settings: Mapping[str, str]) -> None:
-    """Have the secrets among settings hidden wherever they stand, also where nothing says that they
-    are some.
-    """
+    """Hide the secrets among settings wherever they occur, even without a name beside them."""
     for name, value in settings.items():
         if is_secret(name):
             _know(value)
-        # Of an address and of Kafka's login, a password is a part.
+        # A password is part of an address and of Kafka's login.
         for quoted, bare in re.findall(rf'{_NAME}=(?:"([^"]+)"|([^"&;\s]+))', value):
             _know(quoted or bare)
 
 
 def is_known(value: str) -> bool:
-    """Whether it is one of the secrets that ``know_secrets`` was told."""
+    """Whether a value is one of the secrets given to ``know_secrets``."""
     return value in _known
 
 

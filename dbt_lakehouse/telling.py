@@ -1,9 +1,9 @@
-"""What a command says while it works (whom it waits for, what it reads): a line on standard error,
-or an event of dbt's in a dbt command, whose `--quiet` and `--log-format` are then heeded.
+"""Messages of a command while it works (what it waits for, what it reads): a line on standard
+error, or in a dbt command an event of dbt's, so that its `--quiet` and `--log-format` apply.
 
-On a terminal, and there alone, work that takes longer than two seconds is shown in a line that goes
-away with it: what is at work, how far it has come, and for how long. Of work that began within
-other work, or beside it in another thread, the last to have taken so long is shown.
+Only on a terminal, work that takes longer than two seconds is shown in a line that disappears at
+its end: the work, its progress, and the time. Of nested or concurrent work, the line shows the
+latest that has taken so long.
 """
 
 import os
@@ -23,7 +23,7 @@ Tell = Callable[[str], None]
 
 _PATIENCE: Final = 2.0
 _EVERY: Final = 0.5
-# Where it is not known.
+# Where it is unknown.
 _WIDTH: Final = 80
 _ERASE: Final = "\r\x1b[K"
 
@@ -34,12 +34,12 @@ class _Work(NamedTuple):
     since: float
 
 
-# What is at work now, in the order in which it has begun.
+# The current work, in the order of its beginning.
 _at_work: Final[list[_Work]] = []
 _line: Final = threading.RLock()
-"""Held by who writes to the terminal."""
+"""Held while writing to the terminal."""
 _is_shown = False
-# Whether a thread looks at what is at work.
+# Whether a thread watches the current work.
 _is_looked_at = False
 _is_wanted = True
 
@@ -54,13 +54,13 @@ _tell: Final[ContextVar[Tell]] = ContextVar("tell", default=_on_standard_error)
 
 
 def tell(text: str) -> None:
-    """Say a sentence to who has started the command."""
+    """Show a sentence to the user."""
     _tell.get()(text)
 
 
 @contextmanager
 def telling(to: Tell) -> Iterator[None]:
-    """Within, sentences go to ``to``."""
+    """Send sentences to ``to`` within the context."""
     token = _tell.set(to)
     try:
         yield
@@ -69,18 +69,18 @@ def telling(to: Tell) -> Iterator[None]:
 
 
 def show_progress(wanted: bool) -> None:
-    """Whether a terminal shows what is at work; it does until this is called."""
+    """Set whether a terminal shows the current work; it does by default."""
     global _is_wanted
     _is_wanted = wanted
 
 
 def is_shown() -> bool:
-    """Whether a terminal shows what is at work."""
+    """Whether a terminal shows the current work."""
     return _is_wanted and _is_terminal()
 
 
 class Beside:
-    """A stream to the terminal that standard error is: what is written takes the line's place."""
+    """A stream to standard error's terminal, whose output replaces the line."""
 
     def __init__(self, stream: Any) -> None:
         self._stream: Final = stream
@@ -97,9 +97,9 @@ class Beside:
 
 @contextmanager
 def working(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
-    """Within, a terminal shows what is at work, and what ``how_far``, which another thread calls,
-    says of it: ``reading captures: 120 of 800 MB, 14 s``. Nothing else may be printed within, but
-    by ``tell`` and ``Beside``.
+    """Show the current work on a terminal within the context, with the progress from ``how_far``,
+    which another thread calls: ``reading captures: 120 of 800 MB, 14 s``. Within it, only
+    ``tell`` and ``Beside`` may print.
     """
     global _is_looked_at
     if not is_shown():
@@ -115,7 +115,7 @@ def working(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
         yield
     finally:
         with _line:
-            # Not by its values, which others may have too.
+            # By identity: other work may have the same values.
             _at_work[:] = [each for each in _at_work if each is not work]
             _erase()
 
@@ -144,14 +144,14 @@ def _show(work: _Work) -> None:
     how_far = work.how_far()
     text = progress_text(work.what, how_far, time.monotonic() - work.since)
     with _line:
-        # It may have ended meanwhile, or standard error be another stream now.
+        # It may have ended meanwhile, or standard error may be another stream now.
         if _is_terminal() and any(each is work for each in _at_work):
             click.echo(f"{_ERASE}{printable(text)[: _width() - 1]}", err=True, nl=False)
             _is_shown = True
 
 
 def _width() -> int:
-    # Not shutil's, which asks standard output: that may be a file.
+    # Not shutil's, which uses standard output: that may be a file.
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
     except (OSError, ValueError):
@@ -159,7 +159,7 @@ def _width() -> int:
 
 
 def progress_text(what: str, how_far: str, seconds: float) -> str:
-    """The line of work that has taken so long."""
+    """The line of work that has taken this long."""
     minutes, rest = divmod(int(seconds), 60)
     taken = f"{minutes} min {rest} s" if minutes else f"{rest} s"
     return f"{what}: {how_far}, {taken}" if how_far else f"{what}: {taken}"

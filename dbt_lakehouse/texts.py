@@ -1,4 +1,4 @@
-"""Texts that are put together in many places: SQL literals, and words of messages."""
+"""Texts that many places need: SQL literals, and words of messages."""
 
 import difflib
 import re
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 
-# The Gregorian calendar comes back after so many years, and days.
+# The Gregorian calendar repeats after this many years, and days.
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _DAY_SECONDS: Final = 86_400
-# Whatever ends a line somewhere: SQL is indented, and a literal must not be.
+# All line ends: SQL is indented, and a literal must not be.
 _LINE_ENDS: Final = re.compile("[\n-\r\x1c-\x1e\x85\u2028\u2029]")
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
-# Names in a sentence.
+# The most names in a sentence.
 _MAX_LISTED: Final = 12
 
 
@@ -26,19 +26,19 @@ def sql_text(text: str) -> str:
 
 
 def text_of(literal: str) -> str:
-    """The text that a literal of ``sql_text`` means."""
+    """The text of a literal made by ``sql_text``."""
     return _ESCAPED.sub(lambda each: chr(int(each[1], 16)) if each[1] else each[2], literal[1:-1])
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal would obey instead of showing it."""
+    """A text without characters that a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(each if _is_shown(each) else repr(each)[1:-1] for each in text)
 
 
 def _is_shown(character: str) -> bool:
-    # Wide spaces, and what joins letters and emoji, are of ordinary texts.
+    # Wide spaces, and joiners of letters and emoji, belong to ordinary texts.
     return (
         character.isprintable()
         or unicodedata.category(character) == "Zs"
@@ -47,8 +47,8 @@ def _is_shown(character: str) -> bool:
 
 
 def shown_width(text: str) -> int:
-    """How many columns of a terminal a printable text takes: East Asian characters and emoji two,
-    accents that join a letter none.
+    """The number of terminal columns of a printable text: East Asian characters and emoji take
+    two, combining accents none.
     """
     if text.isascii():
         return len(text)
@@ -67,8 +67,8 @@ def sql_texts(texts: Iterable[str]) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A question to put behind a name that is not known, if one is near, whatever the case of its
-    letters: `` (did you mean x?)``.
+    """A suffix for an unknown name, if a known one is similar, in any case: `` (did you mean
+    x?)``.
     """
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(given.lower(), by_lower, 1)
@@ -76,12 +76,12 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, whose plural has an s: ``1 topic``, ``2,000 topics``."""
+    """A number with its noun, whose plural has an s: ``1 topic``, ``2,000 topics``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def date_text(days: int) -> str:
-    """A day, counted from the epoch, as ISO 8601, also of a year that Python has none of:
+    """A date, in days since the epoch, as ISO 8601, even outside of Python's range:
     ``2026-11-21``, ``+12000-01-01``, ``-0043-03-15``.
     """
     cycles, rest = divmod(days, _CYCLE_DAYS)
@@ -91,7 +91,7 @@ def date_text(days: int) -> str:
 
 
 def wall_text(ticks: int, digits: int = 6) -> str:
-    """A time of day on a day, of ``digits`` behind the second, counted from the epoch, as ISO 8601:
+    """A date and time, in units of ``digits`` decimals since the epoch, as ISO 8601:
     ``2026-11-21T10:00:00.123``.
     """
     seconds, fraction = divmod(ticks, 10**digits)
@@ -107,13 +107,13 @@ def time_text(micros: int) -> str:
 
 
 def iso_text(moment: datetime) -> str:
-    """A moment that knows its time zone, as ``time_text``."""
+    """A moment with a time zone, in the form of ``time_text``."""
     text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"
 
 
 def listed(start: str, names: Sequence[str]) -> str:
-    """The names behind the start of a sentence, the first of them if they are many."""
+    """The names after the start of a sentence, only the first ones if there are many."""
     if not names:
         return f"{start} nothing"
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""

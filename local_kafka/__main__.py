@@ -38,7 +38,9 @@ Ctrl-C stops it. Its data stays in {folder} (--fresh empties it)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the broker until SIGINT or SIGTERM. 0, or 1 after a line on stderr that says why."""
+    """Run the broker until SIGINT or SIGTERM. Returns 0, or 1 after a line on stderr with the
+    reason.
+    """
     options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
@@ -61,7 +63,7 @@ def _run(folder: Path, port: int, *, fresh: bool) -> None:
         if fresh and folder.exists():
             shutil.rmtree(folder)
         captures = read((ROOT / "seeds").glob("*.jsonl"))
-        # To try things with: a topic that is written to is there.
+        # For experiments: writing to a topic creates it.
         settings = {"auto.create.topics.enable": "true"}
         with Broker(folder, port=port, settings=settings) as broker:
             sent = fill({"bootstrap.servers": broker.bootstrap_servers}, captures)

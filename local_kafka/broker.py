@@ -1,11 +1,11 @@
-"""A Kafka broker of one's own: a single KRaft node on 127.0.0.1, run from Maven jars.
+"""A private Kafka broker: a single KRaft node on 127.0.0.1, run from Maven jars.
 
     with Broker(folder) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It is the real broker (``kafka.Kafka``), set up to be small and quick to start rather than fast or
-safe: one node that is broker and controller, replication factor 1, the JVM's quick compiler. All it
-writes is in its folder: ``data``, ``server.properties``, ``broker.log``.
+safe: one node that is broker and controller, replication factor 1, the JVM's quick compiler. It
+writes only into its folder: ``data``, ``server.properties``, ``broker.log``.
 
 It never outlives the process that started it, even one that is killed: see ``Broker.start``.
 """
@@ -34,13 +34,14 @@ from local_kafka.server_properties import check_users, properties
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
-# What the log of the broker says when it takes part in its cluster, so after it opened its port.
+# In the broker's log when it has joined its cluster, which is after it opened its port.
 STARTED: Final = b"] Kafka Server started"
 LOG_TAIL_BYTES: Final = 6_000
-# Below the ports that Linux and macOS give to outgoing connections: such a one could take the
-# broker's port while it is stopped, and a client that knocks there could even connect to itself.
+# Below the ports that Linux and macOS give to outgoing connections. Such a connection could take
+# the broker's port while it is stopped, and a client that connects there could even connect to
+# itself.
 PORTS: Final = range(20_000, 32_000)
-# In the broker's folder; the JVM writes it while it ends.
+# In the broker's folder; the JVM writes it at its end.
 WRITTEN_CLASSES: Final = Path("tmp") / "classes.jsa"
 
 # Waits for a line, then becomes the program that its arguments name.
@@ -62,15 +63,15 @@ appender.stdout.layout.pattern = %d{ISO8601} %p %m (%c{1})%n
 
 
 class BrokerError(Exception):
-    """The broker can't be started; the message says why, with the end of its log where it helps."""
+    """The broker can't be started. The message says why, with the end of its log where it helps."""
 
 
 class PortError(BrokerError):
-    """Another program has the broker's port, or it is one that only root may use."""
+    """Another program has the broker's port, or only root may use it."""
 
 
 class Broker:
-    """A broker in ``folder``, which is made if it is missing and kept when the broker stops.
+    """A broker in ``folder``, which is created if needed and kept when the broker stops.
 
     ``port``: None for a free one, which the object keeps: stopped and started again, by ``stop`` or
     by ``kill``, the broker serves the same address with the same data.
@@ -115,7 +116,7 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        """Whether the broker was started and its process is still there."""
+        """Whether the broker was started and its process still runs."""
         if self._process is not None and self._process.poll() is not None:
             self._release()
         return self._process is not None
@@ -133,15 +134,15 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Start the broker and wait until it answers; nothing to do if it runs already.
+        """Start the broker and wait until it answers; does nothing if it is running.
 
-        Raises ``BrokerError``, with the end of its log if it ends or does not answer within 60 s,
-        and ``JarError`` if its jars can't be had.
+        Raises ``BrokerError``, with the end of its log, if it ends or does not answer within 60
+        s, and ``JarError`` if its jars can't be fetched.
 
-        Two processes make sure that it ends with this one, on Linux and macOS alike. A shell waits
-        for a word on a pipe and then becomes the JVM; another waits on a pipe whose other end only
-        this process holds, and kills the JVM when that end closes. No moment is left in which the
-        JVM runs without the guard.
+        Two processes ensure that it ends with this one, on Linux and macOS alike. A shell waits
+        for a word on a pipe and then becomes the JVM. Another one waits on a pipe whose other end
+        only this process holds, and kills the JVM when that end closes. At no moment does the JVM
+        run without the guard.
         """
         if self.running:
             return
@@ -223,9 +224,10 @@ class Broker:
         self._classes = _class_archive(java, jars)
         return [
             java,
-            # The classes that an earlier broker has loaded: a start takes two thirds of the time.
+            # The classes that an earlier broker has loaded: with them a start takes two thirds of
+            # the time.
             *([f"-XX:SharedArchiveFile={self._classes}"] if self._classes.exists() else []),
-            # An archive of another JVM is passed over; not a word about it.
+            # Silently ignore an archive of another JVM.
             "-Xlog:cds*=error",
             f"-Xmx{self._memory}",
             "-XX:+UseSerialGC",
@@ -242,7 +244,9 @@ class Broker:
         ]
 
     def _keep_classes(self) -> None:
-        """Give later brokers the archive that the JVM has written while it ended, if it had to."""
+        """Give later brokers the class archive that the JVM has written at its end, if it
+        was to.
+        """
         written = self.folder / WRITTEN_CLASSES
         if written.exists():
             # Beside the target first: a rename is atomic, so no process sees half an archive.
@@ -259,7 +263,7 @@ class Broker:
         file.write_text(text, encoding="ascii")
 
     def _format(self, java: list[str], log: BinaryIO, offset: int) -> None:
-        """Make the data folder of a new cluster."""
+        """Create the data folder of a new cluster."""
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         # With an equals sign, because the id may begin with a dash.
         options = [f"--cluster-id={cluster}", "--config=server.properties"]
@@ -276,7 +280,7 @@ class Broker:
             raise BrokerError(f"the data folder can't be formatted:\n{self._log_tail(offset)}")
 
     def _wait_until_started(self, offset: int) -> None:
-        """Wait for the log, from ``offset`` on, to say so, and for the port to answer."""
+        """Wait until the log, from ``offset`` on, reports the start, and the port answers."""
         process = self._process
         assert process is not None
         deadline = time.monotonic() + START_SECONDS
@@ -291,7 +295,7 @@ class Broker:
                     reason = f"does not answer after {START_SECONDS:.0f} s"
                     raise BrokerError(f"the broker {reason}:\n{self._log_tail(offset)}")
                 time.sleep(0.02)
-                # The end of what was read before stays: the line may come in two pieces.
+                # The end of the earlier bytes stays: the line may come in two pieces.
                 said = said[-len(STARTED) :] if STARTED not in said else said
                 said += log.read()
 
@@ -303,7 +307,7 @@ class Broker:
         return True
 
     def _log_tail(self, offset: int) -> str:
-        """The end of the log of this start, and where the rest is."""
+        """The end of the log of this start, and the path of the whole log."""
         with self.log.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
             log.seek(max(offset, end - LOG_TAIL_BYTES))
@@ -311,13 +315,15 @@ class Broker:
 
 
 def _environment() -> dict[str, str]:
-    """An environment without what would lead the JVM astray (CLASSPATH, JAVA_TOOL_OPTIONS, ...)."""
+    """An environment without variables that would mislead the JVM (CLASSPATH, JAVA_TOOL_OPTIONS,
+    ...).
+    """
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _class_archive(java: str, jars: list[Path]) -> Path:
-    """Where the archive of loaded classes is, one for each JVM and class path."""
+    """The path of the archive of loaded classes, one for each JVM and class path."""
     program = Path(java).resolve()
     made_of = [str(program), str(program.stat().st_mtime_ns), *map(str, jars)]
     digest = hashlib.sha256("\0".join(made_of).encode()).hexdigest()
@@ -335,7 +341,7 @@ def _say(process: subprocess.Popen[bytes], word: str) -> None:
 
 
 def free_port(taken: int | None = None) -> int:
-    """A free port, and other than ``taken``. Raises ``BrokerError``."""
+    """A free port other than ``taken``. Raises ``BrokerError``."""
     for _ in range(1_000):
         port = random.choice(PORTS)
         if port != taken and _listening_problem(port) is None:
@@ -344,7 +350,9 @@ def free_port(taken: int | None = None) -> int:
 
 
 def _listening_problem(port: int) -> str | None:
-    """Why no server can listen on the port; connections of an earlier one don't hinder."""
+    """The reason why no server can listen on the port; connections of an earlier server don't
+    count.
+    """
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,8 +1,8 @@
-"""Captures as Kafka topics: the way from ``seeds/`` into a broker, unchanged.
+"""Captures as Kafka topics: sends the messages of ``seeds/`` to a broker, unchanged.
 
-A topic gets as many partitions as its capture has, and each message the partition, key, value,
-headers and time that it has there; the order in the file is the order in which they are sent, so
-that an empty topic gives each message the offset that the capture says.
+A topic gets as many partitions as its capture has, and each message gets the partition, key,
+value, headers and time of the capture. Messages are sent in the order of the file, so that an
+empty topic gives each message the offset of the capture.
 """
 
 import time
@@ -19,9 +19,9 @@ from confluent_kafka.cimpl import NewTopic
 from dbt_lakehouse.landing.captures import Capture, read_captures
 
 SECONDS: Final = 30.0
-# librdkafka logs what it then tries again; what fails in the end is raised.
+# librdkafka logs errors that it then retries; final errors are raised.
 QUIET: Final = {"log_level": 2}
-# A partition that was made just now has its leader a moment later.
+# A new partition gets its leader a moment later.
 NOT_YET: Final = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -30,15 +30,15 @@ NOT_YET: Final = (
 
 
 class FillError(Exception):
-    """A capture can't become a topic, or the broker did not take it; the message says why."""
+    """A capture can't become a topic, or the broker did not take it. The message says why."""
 
 
 def read(files: Iterable[Path]) -> dict[str, list[Capture]]:
     """The messages of the capture files by topic, in their order.
 
-    Raises ``CaptureError`` for a line that is no message, and ``FillError`` for one that Kafka
-    could not give back: without topic or partition, or without a time after 1970 (a producer would
-    put its own).
+    Raises ``CaptureError`` for a line that is not a message, and ``FillError`` for one that Kafka
+    could not return unchanged: without topic or partition, or without a time after 1970 (a
+    producer would set its own).
     """
     topics: dict[str, list[Capture]] = {}
     for file in sorted(files):
@@ -56,7 +56,7 @@ def read(files: Iterable[Path]) -> dict[str, list[Capture]]:
 
 
 def partition_counts(captures: Mapping[str, list[Capture]]) -> dict[str, int]:
-    """How many partitions each topic needs."""
+    """The number of partitions that each topic needs."""
     return {
         topic: max(message.partition or 0 for message in messages) + 1
         for topic, messages in captures.items()
@@ -64,7 +64,7 @@ def partition_counts(captures: Mapping[str, list[Capture]]) -> dict[str, int]:
 
 
 def create_topics(settings: Mapping[str, str], partitions: Mapping[str, int]) -> None:
-    """Create the topics that are missing, with so many partitions. Raises ``KafkaException``.
+    """Create the missing topics, with these numbers of partitions. Raises ``KafkaException``.
 
     ``settings`` are those of a Kafka client.
     """
@@ -77,11 +77,11 @@ def create_topics(settings: Mapping[str, str], partitions: Mapping[str, int]) ->
 
 
 def message_counts(settings: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
-    """How many offsets each topic has ever given, all its partitions together.
+    """The number of offsets that each topic has ever assigned, over all its partitions.
 
     Raises ``KafkaException``.
     """
-    # It joins no group; librdkafka wants a name all the same.
+    # It joins no group; librdkafka requires a name anyway.
     consumer = Consumer({**QUIET, **settings, "group.id": "local_kafka"})
     try:
         there = consumer.list_topics(timeout=SECONDS).topics
@@ -108,10 +108,10 @@ def _end(consumer: Consumer, place: TopicPartition) -> int:
 
 
 def fill(settings: Mapping[str, str], captures: Mapping[str, list[Capture]]) -> dict[str, int]:
-    """Create the topics of the captures, and send its messages to each that never had one.
+    """Create the topics of the captures, and send the messages of each that never had any.
 
-    The number of messages sent to each topic; topics that had some are left alone and left out.
-    Raises ``KafkaException`` and, if the broker did not take each message at its place,
+    Returns the number of messages sent to each topic; topics with messages are left alone and
+    left out. Raises ``KafkaException`` and, if the broker did not take each message at its place,
     ``FillError``.
     """
     create_topics(settings, partition_counts(captures))

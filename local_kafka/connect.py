@@ -6,7 +6,7 @@ list of its own beside it, for its version of Debezium: two of them don't go tog
 
     python -m local_kafka.connect debezium_postgres_jars.txt
 
-fetches both, once, so that nobody waits for them later.
+fetches both, once, so that no test waits for them later.
 """
 
 import os

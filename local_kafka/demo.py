@@ -39,7 +39,7 @@ FOLDER: Final = CACHE / "demo-kafka"
 TOPIC: Final = "debezium.sales.orders"
 BRONZE: Final = "bronze.raw_payloads"
 GOLD: Final = "gold.orders"
-# For one command, which may have to compile its way through a small machine.
+# For one command, which a small machine may spend compiling.
 COMMAND_SECONDS: Final = 300.0
 FLUSH_SECONDS: Final = 30.0
 TICKS_PER_SECOND: Final = 20
@@ -51,11 +51,11 @@ Image = dict[str, Any]
 
 
 class DemoError(Exception):
-    """A step of the demo failed; the message says which, and shows what it printed."""
+    """A step of the demo failed. The message names it, and shows its output."""
 
 
 class Order(NamedTuple):
-    """What is compared in the end."""
+    """The columns that are compared in the end."""
 
     order_id: int
     status: str
@@ -63,16 +63,18 @@ class Order(NamedTuple):
 
 
 class Shop:
-    """A table of orders and the connector that watches it: each step is a change and its messages.
+    """A table of orders and the connector that watches it: each step is a change and its
+    messages.
 
-    The messages are those of Debezium's PostgreSQL connector without schema blocks: like those of
-    the demo's capture, so that its models fit. Chance is seeded, time is now.
+    The messages are in the form of Debezium's PostgreSQL connector without schema blocks, like
+    those of the demo's capture, so that its models fit. Random choices are seeded; times are
+    current.
     """
 
     def __init__(self) -> None:
         self._dice = random.Random("orders")
         self._rows: dict[int, Image] = {}
-        # Lists, because a random member of a dict takes a walk.
+        # Lists, because choosing a random member of a dict takes a scan.
         self._keys: list[int] = []
         self._next_key = 100_001
         self._lsn = 24_023_128
@@ -124,7 +126,7 @@ class Shop:
         self._keys[place] = self._keys[-1]
         self._keys.pop()
         message = self._message(key, "d", self._rows.pop(key), None)
-        # What lets Kafka forget the key.
+        # The tombstone lets Kafka forget the key.
         return [message, (key, message[1], None)]
 
     def _amount(self) -> msgspec.Raw:
@@ -163,7 +165,7 @@ class Shop:
 
 
 class Writer(threading.Thread):
-    """Writes a shop's changes to the topic, ``rate`` a second, until told to stop."""
+    """Writes a shop's changes to the topic at ``rate`` per second, until stopped."""
 
     def __init__(self, shop: Shop, servers: str, partitions: int, rate: int) -> None:
         super().__init__(name="writer", daemon=True)
@@ -178,7 +180,7 @@ class Writer(threading.Thread):
         self.confirmed = 0
 
     def run(self) -> None:
-        """Write at the rate on the whole, whatever a single tick takes."""
+        """Write at the average rate, however long a single tick takes."""
         start = time.monotonic()
         changes = 0
         while not self._stopping.wait(1 / TICKS_PER_SECOND):
@@ -196,7 +198,7 @@ class Writer(threading.Thread):
             self._producer.poll(0)
 
     def stop(self) -> None:
-        """Stop, and wait until the broker has everything. Raises ``DemoError`` if it has not."""
+        """Stop, and wait until the broker has everything. Raises ``DemoError`` if it does not."""
         self._stopping.set()
         self.join()
         if self._producer.flush(FLUSH_SECONDS) or self._problem is not None:
@@ -210,7 +212,7 @@ class Writer(threading.Thread):
 
 
 class Commands:
-    """dbt and lakehouse on the demo's lake and broker, each a process of its own."""
+    """dbt and lakehouse on the demo's lake and broker, each in its own process."""
 
     def __init__(self, folder: Path, servers: str) -> None:
         self.lake: Final = folder / "lake"
@@ -226,16 +228,16 @@ class Commands:
         }
 
     def dbt_run(self) -> None:
-        """Land what is new and build gold.orders with all that it needs."""
+        """Land new messages and build gold.orders with its upstream models."""
         self._run("dbt", "--quiet", "run", "-s", "+orders", "--vars", "{captures: []}")
 
     def count(self) -> dict[str, int]:
-        """The rows of bronze and of gold."""
+        """The numbers of rows in bronze and gold."""
         counts: dict[str, int] = json.loads(self._run("lakehouse", "show", "--json", BRONZE, GOLD))
         return counts
 
     def lag(self) -> int:
-        """How many messages Kafka has that bronze has not, now."""
+        """The number of messages in Kafka that bronze lacks now."""
         rows = json.loads(self._run("lakehouse", "status", "--json"))
         return sum(row["lag_messages"] for row in rows if row["topic"] == TOPIC)
 
@@ -253,7 +255,7 @@ class Commands:
         return sorted(Order(**row) for row in table.to_pylist())
 
     def _run(self, program: str, *arguments: str) -> str:
-        """What the command printed. Raises ``DemoError`` if it fails."""
+        """The output of a command. Raises ``DemoError`` if it fails."""
         try:
             done = subprocess.run(
                 [str(Path(sys.executable).with_name(program)), *arguments],
@@ -273,7 +275,7 @@ class Commands:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo. 0 if gold equals what the producer holds, else 1."""
+    """Run the demo. Returns 0 if gold equals what the producer holds, else 1."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -290,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(rounds: int, rate: int) -> None:
     with only_one(FOLDER):
         shutil.rmtree(FOLDER, ignore_errors=True)
-        # The topics of the demo are all there, for the project expects them; one gets messages.
+        # All topics of the demo exist, since the project expects them; one gets messages.
         partitions = partition_counts(read((ROOT / "seeds").glob("*.jsonl")))
         with Broker(FOLDER / "kafka") as broker:
             servers = broker.bootstrap_servers
@@ -327,7 +329,9 @@ def _round(name: str, commands: Commands, writer: Writer) -> None:
 
 
 def compare(held: list[Order], gold: list[Order]) -> None:
-    """Say that gold is what the producer holds. Raises ``DemoError``, with examples, if not."""
+    """Check that gold equals what the producer holds. Raises ``DemoError``, with examples, if
+    not.
+    """
     if held != gold:
         missing, extra = set(held) - set(gold), set(gold) - set(held)
         examples = "\n".join(

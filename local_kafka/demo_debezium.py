@@ -5,7 +5,7 @@
 Orders come, change and go in a PostgreSQL of the demo's own; Debezium in Kafka Connect writes them
 to a broker; `lakehouse init` and `lakehouse add` make a project of the topics, and
 `lakehouse stream --build` follows them. Every few seconds a line tells what the source has and what
-gold has. At Ctrl-C, or after so many seconds, the shop closes, and gold must have the source's
+gold has. At Ctrl-C, or after the given seconds, the shop closes, and gold must have the source's
 rows, value by value. Then everything is stopped, and nothing is left behind.
 """
 
@@ -52,7 +52,7 @@ create table shop.order_lines (
     primary key (order_id, line)
 );
 """
-# The columns of each table, those of its key first.
+# The columns of each table, with the key's first.
 TABLES: Final[Mapping[str, str]] = {
     "customers": "customer_id, name, city, is_member",
     "orders": "order_id, customer_id, status, total, placed_at",
@@ -66,8 +66,8 @@ _PRODUCTS: Final = ("teapot", "lamp", "chair", "kettle", "rug", "clock")
 _STATUSES: Final = ("paid", "packed", "shipped", "delivered")
 _CUSTOMERS: Final = 20
 _TELLS_SECONDS: Final = 5.0
-# For one command, and for what is still on its way when the shop has closed: a small machine may
-# have to compile its way through.
+# For one command, and for what is in flight when the shop has closed: a small machine may spend
+# much time compiling.
 _COMMAND_SECONDS: Final = 300.0
 _CLOSING_SECONDS: Final = 180.0
 _COLUMNS: Final = ("seconds", *(f"{table} source/gold" for table in TABLES))
@@ -76,18 +76,18 @@ Rows = list[tuple[Any, ...]]
 
 
 class DemoError(Exception):
-    """A step of the demo failed; the message says which, and shows what it printed."""
+    """A step of the demo failed. The message names it, and shows its output."""
 
 
 class Order(NamedTuple):
-    """An order that is there, and how many lines it has."""
+    """An existing order, and the number of its lines."""
 
     number: int
     lines: int
 
 
 class Shop(threading.Thread):
-    """Customers and orders that change, so many times a second, until it is closed."""
+    """Customers and orders that change at a rate, until it is closed."""
 
     def __init__(self, connection: psycopg.Connection, rate: float) -> None:
         super().__init__(name="shop", daemon=True)
@@ -100,7 +100,7 @@ class Shop(threading.Thread):
         self._problem: psycopg.Error | None = None
 
     def open_with_customers(self) -> None:
-        """Make the tables, with customers and orders that are there before Debezium comes."""
+        """Create the tables, with customers and orders from before Debezium."""
         with self._connection.transaction(), self._connection.cursor() as cursor:
             cursor.execute(SCHEMA)
             cursor.executemany(
@@ -114,7 +114,7 @@ class Shop(threading.Thread):
                 self._place(cursor)
 
     def run(self) -> None:
-        """Change something at the rate."""
+        """Make changes at the rate."""
         try:
             while not self._closing.wait(self._dice.expovariate(self._rate)):
                 with self._connection.transaction(), self._connection.cursor() as cursor:
@@ -123,7 +123,7 @@ class Shop(threading.Thread):
             self._problem = error
 
     def close(self) -> None:
-        """Change nothing more. Raises ``DemoError`` if something could not be changed."""
+        """Stop changing. Raises ``DemoError`` if a change has failed."""
         self._closing.set()
         self.join()
         if self._problem is not None:
@@ -182,7 +182,7 @@ class Shop(threading.Thread):
 
 
 class Project:
-    """The user's project and lake, and the commands that one would type in it."""
+    """The user's project and lake, and the commands that a user would type in it."""
 
     def __init__(self, folder: Path, servers: str) -> None:
         self._folder: Final = folder
@@ -202,7 +202,7 @@ class Project:
         }
 
     def run(self, *arguments: str) -> None:
-        """A command of lakehouse, which is told. Raises ``DemoError``."""
+        """Run a command of lakehouse, and show it. Raises ``DemoError``."""
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         began = time.monotonic()
         try:
@@ -221,8 +221,8 @@ class Project:
 
     @contextmanager
     def following(self, log: Path) -> Iterator[None]:
-        """`lakehouse stream --build`, as long as the block runs. Raises ``DemoError`` if it has
-        ended by then.
+        """Run `lakehouse stream --build` within the context. Raises ``DemoError`` if it has ended
+        by then.
         """
         arguments = ("stream", "--build", "--interval", "1")
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
@@ -265,7 +265,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo. 0 if gold has the source's rows in the end, else 1."""
+    """Run the demo. Returns 0 if gold has the source's rows in the end, else 1."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -324,7 +324,7 @@ def _dsn(address: str) -> str:
 
 
 def _connector(port: int) -> dict[str, str]:
-    """The settings of Debezium's connector, one from above its defaults: truncates come too."""
+    """The settings of Debezium's connector; only truncates are added to its defaults."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": LOOPBACK,
@@ -342,7 +342,7 @@ def _connector(port: int) -> dict[str, str]:
 
 
 def _wait_for_topics(servers: str, check: Callable[[], None]) -> None:
-    """Until Debezium has written of each table; its first message makes a topic."""
+    """Wait until Debezium has written to each table's topic, which its first message creates."""
     deadline = time.monotonic() + _COMMAND_SECONDS
     admin = AdminClient({"bootstrap.servers": servers})
     while not {_topic(table) for table in TABLES} <= admin.list_topics(timeout=10).topics.keys():
@@ -353,7 +353,7 @@ def _wait_for_topics(servers: str, check: Callable[[], None]) -> None:
 
 
 def _watch(source: psycopg.Connection, project: Project, seconds: float | None) -> None:
-    """Tell both sides' numbers of rows until Ctrl-C, or for so many seconds."""
+    """Show both sides' numbers of rows until Ctrl-C, or for ``seconds``."""
     print(f"The shop is open{'; Ctrl-C closes it' if seconds is None else ''}.")
     print("  ".join(_COLUMNS), flush=True)
     began = time.monotonic()
@@ -381,8 +381,8 @@ def _source_rows(source: psycopg.Connection) -> dict[str, Rows]:
 
 
 def _compare(source: psycopg.Connection, project: Project) -> None:
-    """Wait for gold to have the source's rows, and say so. Raises ``DemoError`` with examples if it
-    does not come to that.
+    """Wait until gold has the source's rows, and report it. Raises ``DemoError`` with examples if
+    it never has.
     """
     there, began = _source_rows(source), time.monotonic()
     while (gold := project.gold()) != there:

@@ -1,4 +1,4 @@
-"""Data folders: one broker at a time."""
+"""Data folders, with one broker at a time in each."""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from local_kafka.broker import BrokerError
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Keep others away from ``folder``, which need not be there yet, until the block ends.
+    """Lock ``folder``, which need not exist yet, until the block ends.
 
-    Raises ``BrokerError`` if another process is in such a block. The lock is a file beside the
-    folder, which the system unlocks when its process ends, however it ends.
+    Raises ``BrokerError`` if another process has it locked. The lock is a file beside the folder,
+    which the system unlocks when its process ends, however it ends.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:

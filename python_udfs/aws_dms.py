@@ -109,7 +109,7 @@ CONTROLS: Final = {
 """Operations of control records that are about a table."""
 RECORD_TYPES: Final = ("data", "control")
 BEFORE_IMAGE: Final = "before-image"
-"""What the before image is called in the guide's example."""
+"""The before image's name in the guide's example."""
 COMMITTED: Final = "commit-timestamp"
 _SCHEMA: Final = "schema-name"
 _TABLE: Final = "table-name"
@@ -186,8 +186,8 @@ def _of_control(name: str, table: str | None) -> str:
 
 
 def _image_name(record: dict[str, Any]) -> str | None:
-    """What the before image of an update is called, if it has one. ``record`` is what a data record
-    has beside its row and its ``metadata``.
+    """The name of an update's before image, if there is one. ``record`` has the members of a data
+    record beside its row and its ``metadata``.
     """
     if BEFORE_IMAGE in record:
         return BEFORE_IMAGE
@@ -243,8 +243,8 @@ def _occurred_at(fields: dict[str, Any]) -> int | None:
 def _metadata(
     fields: dict[str, Any], others: dict[str, Any], key_metadata: dict[str, Any]
 ) -> bytes | None:
-    """The fields of a record's ``metadata`` and what stands beside it, under its own name if both
-    have one.
+    """The fields of a record's ``metadata`` and the members beside it, which are nested under
+    their own name if both have a field of the same name.
     """
     rest = fields | others if fields.keys().isdisjoint(others) else {"metadata": fields} | others
     metadata = metadata_of(rest, key_metadata)

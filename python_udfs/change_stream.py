@@ -126,7 +126,7 @@ CLUSTER_TIME: Final = "clusterTime"
 WALL_TIME: Final = "wallTime"
 DATA: Final = "_data"
 COPYING: Final = "copyingData"
-# As Debezium calls what happens to documents.
+# Debezium's names of operations on documents.
 _OPS: Final = {INSERT: "c", SNAPSHOT: "r", UPDATE: "u", DELETE: "d"}
 _HEX_24: Final = re.compile("[0-9a-f]{24}")
 _WRAPPER: Final = frozenset({"schema", "payload"})
@@ -138,14 +138,14 @@ class _Key(NamedTuple):
     """A Kafka key."""
 
     metadata: dict[str, Any]
-    """Its part of an event's; empty without a key."""
+    """The key's part of an event's metadata; empty without a key."""
     id_text: str | None = None
-    """The document's ``_id``, as JSON text; None if the key does not say it."""
+    """The document's ``_id``, as JSON text; None if the key does not have it."""
     is_heartbeat: bool = False
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
-    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     event_key = _read_key(key)
     try:
         message = _unwrapped("$", load_whole(value)) if value else None
@@ -176,8 +176,8 @@ def is_likely(event: Event) -> bool:
 
 
 def may_be_row(event: Event) -> bool:
-    """Whether an event of another format may be of a row, and its message none of this connector:
-    neither a change event nor a document, whose Kafka key has an ``_id`` as MongoDB makes them.
+    """Whether an event of another format may be a row's, and its message not this connector's:
+    neither a change event nor a document, whose Kafka key has an ``_id`` as MongoDB generates it.
     """
     metadata = _parsed(event.metadata or b"{}")
     identity = (_key_object(metadata.get("event_key")) or {}).get(ID)
@@ -187,7 +187,7 @@ def may_be_row(event: Event) -> bool:
 
 
 def is_change_event(row: bytes | None) -> bool:
-    """Whether a row that another format made of a message is a change event of this one."""
+    """Whether a row that another format decoded is a change event of this one."""
     found = _parsed(row) if row is not None and TYPE.encode() in row else None
     return type(found) is dict and _is_change_event(found)
 
@@ -257,7 +257,7 @@ def _change(message: dict[str, Any], key: _Key, budget: Budget) -> Event:
 def _images(
     message: dict[str, Any], op: str, type_name: str, key: _Key, budget: Budget
 ) -> mongodb.Images:
-    """What a change says of its document, whose images are taken out of the message."""
+    """The images of a change's document, which are removed from the message."""
     before, after = _taken(message, BEFORE), _taken(message, DOCUMENT)
     id_text = _id_text(message, key)
     description = None
@@ -277,7 +277,7 @@ def _images(
 
 
 def _taken(message: dict[str, Any], name: str) -> Loaded | None:
-    """An image of a document, taken out of its message; None if there is none."""
+    """An image of a document, removed from its message; None without one."""
     if message.get(name) is None:
         return None
     where = f"$.{name}"
@@ -286,7 +286,7 @@ def _taken(message: dict[str, Any], name: str) -> Loaded | None:
 
 
 def _read(where: str, document: Any) -> Loaded:
-    """A document and its types: of text, or of JSON, in which values are replaced."""
+    """A document and its types, from text, or from JSON, in which values are replaced."""
     if type(document) is str:
         found = load_document(where, document)
     elif type(document) is dict:
@@ -299,8 +299,8 @@ def _read(where: str, document: Any) -> Loaded:
 
 
 def _description(message: dict[str, Any]) -> dict[str, Any]:
-    """What an update says that doesn't say the document, by Debezium's names. The message keeps it
-    as it was sent.
+    """The changes of an update without the document, by Debezium's names. The message keeps them
+    as sent.
     """
     where = f"$.{DESCRIPTION}"
     sent = message.get(DESCRIPTION)
@@ -340,14 +340,14 @@ def _truncated(where: str, arrays: Any) -> list[dict[str, Any]]:
 
 
 def _id_text(message: dict[str, Any], key: _Key) -> str | None:
-    """The ``_id`` that ``documentKey`` says, else the Kafka key, as JSON text."""
+    """The ``_id`` in ``documentKey`` or else in the Kafka key, as JSON text."""
     sent = message.get(KEY)
     found = _object_of(sent)
     if found is None and sent is not None:
         raise BadField(f"$.{KEY}: expected an object or null, got {kind_of(sent)}")
     if not found or ID not in found:
         return key.id_text
-    # It is checked here: elsewhere a key that can't be read is none.
+    # Checked here: elsewhere an unreadable key is ignored.
     text = encode(found[ID])
     read_value(f"$.{KEY}.{ID}", found[ID])
     if type(sent) is dict:
@@ -356,7 +356,7 @@ def _id_text(message: dict[str, Any], key: _Key) -> str | None:
 
 
 def _namespace(message: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The database and the collection, taken out of the message."""
+    """The database and the collection, removed from the message."""
     namespace = message.get(NAMESPACE)
     if namespace is None:
         return None, None
@@ -394,7 +394,7 @@ def _occurred_at(message: dict[str, Any]) -> int | None:
 def _wall_time(at: Any) -> int | None:
     if at is None:
         return None
-    # What is read is replaced, and the message keeps it as it was sent.
+    # Reading replaces values, and the message keeps them as sent.
     found = read_value(f"$.{WALL_TIME}", dict(at) if type(at) is dict else at)[0]
     if type(found) is int:
         return _in_range(found)
@@ -402,7 +402,7 @@ def _wall_time(at: Any) -> int | None:
         time = datetime.fromisoformat(found)
         return _in_range((time - _EPOCH) // _MILLISECOND)
     except (TypeError, ValueError):
-        # A year that no column holds has a sign.
+        # A year beyond a column's range has a sign.
         if type(found) is str and found[:1] in ("+", "-"):
             return None
         raise BadField(
@@ -419,7 +419,7 @@ def _in_range(milliseconds: int) -> int | None:
 
 
 def _read_key(key: bytes | None) -> _Key:
-    """A Kafka key. One that is none of the connector's is no error: it is kept."""
+    """A Kafka key. One that is not the connector's is no error: it is kept."""
     sent, metadata = load_key(key)
     found = _key_object(sent)
     if found is None:
@@ -436,7 +436,7 @@ def _read_key(key: bytes | None) -> _Key:
 
 
 def _key_object(sent: Any) -> dict[str, Any] | None:
-    """The object that a Kafka key is, without a converter's wrapper; None if it is none."""
+    """The object in a Kafka key, without a converter's wrapper; None without one."""
     try:
         found = _unwrapped("$", sent)
     except DecodeError:
@@ -445,7 +445,7 @@ def _key_object(sent: Any) -> dict[str, Any] | None:
 
 
 def _unwrapped(where: str, message: Any) -> Any:
-    """What a JsonConverter was given: a text, or an object, in which a schema lay beside it."""
+    """The input of a JsonConverter: a text, or an object, from beside its schema."""
     if type(message) is dict and message.keys() == _WRAPPER:
         where, message = f"{where}.payload", message["payload"]
     if type(message) is not str:
@@ -465,13 +465,13 @@ def _is_change_event(message: dict[str, Any]) -> bool:
 
 
 def _is_token(identity: Any) -> bool:
-    """Whether an ``_id`` is a change event's, and no document's."""
+    """Whether an ``_id`` is a change event's rather than a document's."""
     found = _object_of(identity)
     return found is not None and (DATA in found or COPYING in found)
 
 
 def _object_of(found: Any) -> dict[str, Any] | None:
-    """An object, or the one that a text is; None if it is none."""
+    """An object, or the one in a text; None for anything else."""
     if type(found) is str and found[:1] == "{":
         found = _parsed(found.encode())
     return found if type(found) is dict else None

@@ -62,17 +62,18 @@ from python_udfs.debezium.envelope import is_resolved
 from python_udfs.text.json_as_sent import encode, kind_of, load_key, load_whole, metadata_of
 
 TIMES: Final = ("mvcc_timestamp", "updated")
-"""The fields that say when a change was, the best first."""
+"""The fields with a change's time, the best first."""
 _AFTER: Final = "after"
 _BEFORE: Final = "before"
-# What the enriched envelope has, and the wrapped one never; with a schema it is in "payload".
+# Fields of the enriched envelope that the wrapped one never has; with a schema they are in
+# "payload".
 _ENRICHED: Final = frozenset({"op", "source", "ts_ns", "payload"})
 # Nanoseconds since 1970, and a counter; older versions mark some with a question mark.
 _HLC: Final = re.compile(r"([0-9]{1,19})\.[0-9]{10}\??", re.ASCII)
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
-    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     _, key_metadata = load_key(key)
     try:
         message = load_whole(value) if value else None
@@ -118,7 +119,7 @@ def _event(message: Any, key_metadata: dict[str, Any]) -> Event:
 
 
 def _refuse_others(message: dict[str, Any]) -> None:
-    """Raise for what is no wrapped envelope."""
+    """Raise for anything but a wrapped envelope."""
     found = sorted(_ENRICHED & message.keys())
     if found:
         raise BadShape(f"$.{found[0]}: an enriched envelope has it: its format is debezium_json")

@@ -64,13 +64,13 @@ AEROSPIKE_FORMATS: Final = (
     "aerospike_flat_json",
     "aerospike_avro",
 )
-"""Those of records, which have a namespace, a set and a digest."""
+"""The formats of records, which have a namespace, a set and a digest."""
 AVRO_FORMATS: Final = ("debezium_avro", "debezium_unwrapped_avro", "aerospike_avro")
-"""Those whose messages name schemas of a registry."""
+"""The formats whose messages name schemas of a registry."""
 UNWRAPPED_FORMATS: Final = ("debezium_unwrapped_json", "debezium_unwrapped_avro")
-"""Those of rows without an envelope."""
+"""The formats of rows without an envelope."""
 NULL_DELETES: Final = (*UNWRAPPED_FORMATS, "mongodb_json")
-"""Those of which a null value may be a delete, which names no table."""
+"""The formats in which a null value may be a delete, which names no table."""
 
 HEADED: Final[dict[str, DecodeHeaded]] = {
     "debezium_json": debezium_json.decode,
@@ -78,7 +78,7 @@ HEADED: Final[dict[str, DecodeHeaded]] = {
     "debezium_unwrapped_json": debezium_unwrapped_json.decode,
     "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
 }
-"""Formats whose messages say something in their headers too. Of all others nobody reads them."""
+"""Formats whose messages also have information in their headers. No other decoder reads headers."""
 
 # Formats that are faster by the batch than one by one.
 _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
@@ -104,11 +104,11 @@ def decode_batch(
 ) -> Decoded:
     """Decode Kafka messages of one wire format into their change events; each has one or more.
 
-    ``headers`` are asked for by the formats in ``HEADED``, and are of no use to others. ``format``
-    None (no configuration matches the message) gives ``unknown_format`` events. A format name that
-    is not in ``FORMATS`` is a wrong configuration: ``ValueError``. Nothing else is raised: if a
-    decoder does, its messages are decoded again, each for itself, and those for which it still does
-    have a ``decoder_failed`` event.
+    Only the formats in ``HEADED`` use ``headers``. ``format`` None (no configuration matches the
+    message) gives ``unknown_format`` events. A format name that is not in ``FORMATS`` is a wrong
+    configuration: ``ValueError``. Nothing else is raised: if a decoder does, its messages are
+    decoded again, each for itself, and those for which it still does have a ``decoder_failed``
+    event.
     """
     if format is None:
         error = UnknownFormat("no entry of vars.topics matches this payload")
@@ -123,7 +123,7 @@ def decode_batch(
         try:
             return of_many(keys, values)
         except Exception:
-            # A bug: of the batch or of one message, which the careful way tells.
+            # A bug, of the batch or of one message; the careful path tells which.
             pass
     return Decoded(
         events={
@@ -136,7 +136,9 @@ def decode_batch(
 def _decode_headed(
     format: str, keys: Messages, values: Messages, headers: Sequence[Headers | None]
 ) -> Decoded:
-    """Messages whose headers say nothing are decoded as if they had none: together."""
+    """Decode messages with and without information in their headers separately, the latter
+    together.
+    """
     has_said = debezium_unwrapped_json.has_said if format in UNWRAPPED_FORMATS else names_other_key
     saying = [place for place, each in enumerate(headers) if each and has_said(each)]
     if not saying:
@@ -168,7 +170,7 @@ def decode_payload(
     value: bytes | None,
     headers: Headers | None = None,
 ) -> list[Event]:
-    """``decode_batch`` of one message, by the careful way: its events."""
+    """``decode_batch`` of one message by the careful path. Returns its events."""
     decode = FORMATS.get(format or "")
     if decode is None:
         return decode_batch(format, [key], [value]).payloads()[0]
@@ -179,7 +181,7 @@ def decode_payload(
 
 
 def shows_format(format: str, event: Event) -> bool:
-    """Whether an event speaks for the format that its payload was decoded by.
+    """Whether an event is evidence for the format by which its payload was decoded.
 
     Nearly any JSON object could be an unwrapped row, and any with an ``_id`` a document.
     """

@@ -1,1 +1,1 @@
-"""What runs a model: it decides in Python, and says its SQL by templates (``sql/``)."""
+"""Run models: decisions in Python, SQL from templates (``sql/``)."""

@@ -25,7 +25,7 @@ from dbt_lakehouse.runs.model_run import NodeRun, kept
 
 
 def model_of_log(of: Compiling) -> str:
-    """The SQL of the model of a change log, whose run begins here if it is run."""
+    """The SQL of a change log's model. If the model is run, its run begins here."""
     log, upstreams = of.declared["change_log"], [of.reads["events"], of.reads["payloads"]]
     anew = of.context.makes_anew if of.is_building else None
     return change_log_sql(of.this, of.context.model["name"], log, upstreams, of.decoding, anew)
@@ -39,9 +39,9 @@ def change_log_sql(
     decoding: Decoding,
     anew: bool | None,
 ) -> str:
-    """The SQL of the model of a change log, of a name, that reads other_events and bronze.
-    ``anew``: whether its table is made anew whatever there is; None of one that is not run, whose
-    rows are those of all events then.
+    """The SQL of the change log model called ``name``, which reads other_events and bronze.
+    ``anew``: whether the table is rebuilt in any case; None for a model that is only compiled,
+    whose rows are those of all events.
     """
     lake = decoding.lake
     if anew is None:
@@ -59,21 +59,21 @@ def change_log_sql(
 
 
 def _keys_taken(run: NodeRun) -> list[list[str]]:
-    """The names of keys that earlier runs have taken."""
+    """The names of record keys that earlier runs have accepted."""
     taken = kept(run.table, message_keys.TAKEN) if run.table and run.is_incremental else None
     return taken or []
 
 
 class ChangeLog(Building):
-    """A typed change log: append-only, but columns that are declared later are filled from earlier
-    events, rows of key updates get values of the old key's row, and messages with a key of other
-    columns than declared stop it before anything is written (``message_keys``). A wider type is
-    declared by hand, or follows what the rows had no place for.
+    """A typed change log. It is append-only, with two exceptions: columns that are declared later
+    are filled from earlier events, and rows of key updates get values of the old key's row.
+    Messages with a key of other columns than declared stop the run before anything is written
+    (``message_keys``). A wider type is declared by hand, or follows from values that did not fit.
     """
 
     @cached_property
     def rows(self) -> LogRows:
-        """What gives its rows, with the types that its columns have had so far."""
+        """The source of its rows, with the types that its columns have had so far."""
         declared = self.model.node["config"]["meta"]["change_log"]
         return self._rows_of(
             declared if self.run.anew else self.lake.declared.followed(declared, self.this)
@@ -84,21 +84,21 @@ class ChangeLog(Building):
         return LogRows(self.model.node["name"], log, decoding)
 
     def build(self) -> Built:
-        """Write what is new once its keys are those that are declared, or the table anew; then let
-        rows and columns follow what the new ones say of them.
+        """Check the keys of the new messages, then append the new rows or rebuild the table.
+        Afterwards adapt rows and columns to what the new rows say of them.
         """
         run = self.run
         doubts: list[str] = []
         if not run.is_incremental or run.is_declared_anew:
-            # Theirs would fail when silver is another one already.
+            # Their contracts would fail only after silver has changed.
             self.lake.declared.check_contracts_behind(self.model.node, self.rows.log)
         if run.anew:
             self._forget_followed()
         if run.truncates_crossed:
             doubts.append(
-                f"{self.this}: {run.truncates_crossed} rows or truncates are in an order that"
-                " contradicts what their source says, in whatever order they are read: its"
-                " positions fall along a partition. Compare gold with the source"
+                f"{self.this}: {run.truncates_crossed} rows or truncates contradict their"
+                " source's order, in whatever order they are read: its positions decrease along"
+                " a partition. Compare gold with the source"
             )
         if not run.is_incremental:
             self.refuse_loss()
@@ -106,8 +106,8 @@ class ChangeLog(Building):
             built = self._held_to_key(self._replaced)
             if had_rows and not self._has_rows():
                 doubts.append(
-                    f"{self.this} had rows and has none any more: no event is of the source table,"
-                    " or the topic, that its model names"
+                    f"{self.this} has lost all of its rows: no event is from the source table or"
+                    " topic that its model names"
                 )
         elif not run.has_news:
             built = self.unchanged()
@@ -150,7 +150,7 @@ class ChangeLog(Building):
 
     @property
     def _counted(self) -> Mapping[str, str] | None:
-        """What is counted of its rows while they are written."""
+        """The SQL aggregates to compute while its rows are written."""
         leaving = {"leaving": "count_if(size(_unchanged_columns) > 0)"}
         return leaving if self.rows.leaves_columns else None
 
@@ -159,15 +159,15 @@ class ChangeLog(Building):
         if ties:
             self.lake.tell(
                 f"{self.this}: {ties} rows have the Kafka timestamp of a truncate in another"
-                " partition. Their source says no order, so they count as later ones and stay"
+                " partition. Their source gives no order, so they count as later and stay"
             )
             self.lake.count(self.model.scope, {"truncate_ties": ties}, self.model.as_of)
 
     # -- the keys of messages
 
     def _held_to_key(self, write: Callable[[str], Built]) -> Built:
-        """Write the model's rows, unless messages have another key than it declares: then nothing
-        is written, or what is meant by it, see ``message_keys``.
+        """Write the model's rows. If messages have another key than declared, write nothing, or
+        what the verdict allows, see ``message_keys``.
         """
         run, query = self.run, self.model.sql
         taken = _keys_taken(run)
@@ -181,13 +181,13 @@ class ChangeLog(Building):
             verdict = self._judged()
         run.keeps[message_keys.TAKEN] = verdict.taken
         if verdict.has_former and not run.is_incremental:
-            # Names that one table has always had are a former key of another.
+            # Names that a table has always had are a former key of another table.
             keys = message_keys.allowed(self.rows.log, [])
             query = self.rows.of_former(run, keys, verdict.renamed)
         return write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
 
     def _judged(self) -> Verdict:
-        """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
+        """Judge the keys of other columns. Raises ``CompilationError`` if they are an error."""
         log, owner = self.rows.log, str(self.this)
         events = self.rows.read(self.run, Part.SO_FAR)
         found = self.lake.sql.query(message_keys.question(log, events))
@@ -196,14 +196,14 @@ class ChangeLog(Building):
             raise CompilationError(verdict.error)
         if not verdict.explains:
             raise CompilationError(
-                f"{owner}: a message has a key of other columns than declared, and among"
-                f" {len(found)} kinds of keys it was not found: name the topic or the tables in the"
+                f"{owner}: a message has a key of other columns than declared, which is not"
+                f" among the {len(found)} kinds of keys found: name the topic or the tables in the"
                 " change log one by one"
             )
         return verdict
 
     def _doubt_of_keys(self) -> str | None:
-        """What a run says of the keys of messages, None for nothing."""
+        """The run's warning about the keys of messages, if there is one."""
         run = self.run
         taken = run.keeps.get(message_keys.TAKEN) or _keys_taken(run)
         return message_keys.warning(self.rows.log, taken, str(self.this))
@@ -211,9 +211,9 @@ class ChangeLog(Building):
     # -- columns that are declared later, or wider
 
     def _fill(self, rows: LogRows) -> None:
-        """Fill columns that were declared since the rows were written, or with a wider type: from
-        the same events, or from the texts that are kept of what did not fit, into the rows that
-        have something to say of them. All other rows and files stay as they are.
+        """Fill columns that were declared since the rows were written, or declared with a wider
+        type. The values come from the same events, or from the kept texts of values that did not
+        fit. Only rows that get a value are rewritten.
         """
         log, to_fill = rows.log, self.run.to_fill
         encoded = {spec["column"] for spec in log["columns"] if spec["encoding"]}
@@ -256,17 +256,17 @@ class ChangeLog(Building):
     # -- columns that follow the source
 
     def _follow_widening(self) -> None:
-        """Let the columns follow values that have outgrown their types, where the declaration says
-        so (follow="widening"): numbers among the misfits of the rows that nobody has looked at yet
-        widen the columns in place, and then stand in them.
+        """Widen columns whose types the source has outgrown, where the declaration says so
+        (follow="widening"). Numbers among the misfits of rows not yet checked widen the columns
+        in place and move into them.
         """
         misfits = self._misfits_to_follow()
         if misfits is None:
             return
         log = self._followed(render("outgrown_numbers", rows=misfits))
         if log != self.rows.log:
-            # It finds the log declared anew; after a break-off the next run does. No full refresh:
-            # if this is one, the rows are there by now.
+            # The next run then finds the log redeclared, even after a crash. Not a full
+            # refresh: in one, the rows are there by now.
             run = self.lake.runs.begin_run(
                 self.this,
                 self.run.upstreams,
@@ -282,15 +282,15 @@ class ChangeLog(Building):
         self._keep_followed(known, self._table().sequence)
 
     def _widen(self, run: NodeRun, wider: LogRows) -> None:
-        """Bring table and rows up to a declaration with wider types."""
+        """Change table and rows to a declaration with wider types."""
         none = f"(select * from {wider.new(run, ())} where false)"
         self.lake.catalog.follow_schema(self.this, wider.sql(none))
         self._fill(wider)
         self.lake.commits.note(self.this)
 
     def _misfits_to_follow(self) -> str | None:
-        """The rows whose misfits may widen columns, to select from; None if all have been looked
-        at, or the columns don't follow.
+        """The rows whose misfits may widen columns, to select from; None if all have been
+        checked, or the columns don't follow.
         """
         log = self.rows.log
         if not log.get("follow") or not widening.may_follow(log):
@@ -302,8 +302,9 @@ class ChangeLog(Building):
         return f"(select * from {self.this}{since})"
 
     def _followed(self, query: str) -> Log:
-        """The declaration with the types that numbers take, which a query finds
-        (``widening.Kind``), kept with the table; the same if there is nothing to follow.
+        """The declaration with the types that the numbers found by a query need
+        (``widening.Kind``). It is kept with the table. Without such numbers, the declaration
+        stays the same.
         """
         kinds = [Kind(**row) for row in self.lake.sql.query(query)]
         types = widening.outgrown(self.rows.log, kinds)
@@ -313,7 +314,7 @@ class ChangeLog(Building):
         return widening.followed(self.rows.log, self._keep_followed({**known, **types}, sequence))
 
     def _forget_followed(self) -> None:
-        """Have the types be as declared again: the table is about to be made anew."""
+        """Reset the types to the declared ones: the table is about to be rebuilt."""
         is_there = self.lake.catalog.look_at(self.this) is not None
         if is_there and self._looked_at() != ({}, 0):
             self._keep_followed({}, 0)
@@ -323,7 +324,7 @@ class ChangeLog(Building):
         return widening.looked_at(self._table().properties)
 
     def _keep_followed(self, types: Mapping[str, str], sequence: int) -> dict[str, str]:
-        """Keep the types that the columns have by now, and up to where misfits were looked at."""
+        """Keep the current column types, and up to where misfits have been checked."""
         now = widening.following(types, sequence)
         self.lake.catalog.set_properties(self.this, now)
         return now

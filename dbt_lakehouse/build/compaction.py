@@ -1,9 +1,9 @@
-"""Which tombstones of compacted topics have not been judged yet: whether they are all that is left
-of a delete (``dbt_lakehouse.build.tombstones``).
+"""Find the tombstones of compacted topics that have not been judged yet: whether such a tombstone
+is all that is left of a delete (``dbt_lakehouse.build.tombstones``).
 
 other_events keeps up to where bronze's payloads and its own rows have been judged, and of which
-topics: a run that was cut off before it has judged, events that come by another way (`lakehouse
-redrive`), and topics that are compacted since are found by that.
+topics. From that a run finds what an interrupted run left unjudged, events that came another way
+(`lakehouse redrive`), and topics that have become compacted since.
 """
 
 import json
@@ -20,16 +20,18 @@ PROPERTY: Final = "lakehouse.judged"
 
 
 class TopicNews(NamedTuple):
-    """What a topic has got since it was judged."""
+    """The events of a topic since it was judged."""
 
     topic: str
     first_log_time: int | None
-    """The least of its new events, in microseconds since the epoch; None if one has none."""
+    """The smallest log time of its new events, in microseconds since the epoch; None if an event
+    has no log time.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What has been judged of a table."""
+    """What has been judged in a table."""
 
     bronze: Mark | None = None
     own: Mark | None = None
@@ -38,8 +40,8 @@ class Judged:
 
 
 def judged(table: Table) -> Judged:
-    """What a table says of itself: nothing if it was made anew or rolled back since, without the
-    deletes that were found by then.
+    """What a table's property says was judged; nothing if the table was rebuilt or rolled back
+    since, which drops the deletes found by then.
     """
     held = json.loads(table.properties.get(PROPERTY) or "{}")
     if not held:
@@ -53,7 +55,7 @@ def judged(table: Table) -> Judged:
 
 
 def unjudged(mark: Mark | None, table: Table) -> Reading:
-    """The rows to look at: all of them if the table is not the one that was judged."""
+    """The rows to judge: all of them if the mark does not belong to this table."""
     try:
         return reading(mark, table)
     except HistoryLost:
@@ -61,25 +63,25 @@ def unjudged(mark: Mark | None, table: Table) -> Reading:
 
 
 class Window(NamedTuple):
-    """The events of a topic whose tombstones are to be judged: since a log time, or all."""
+    """The events of a topic whose tombstones are to be judged: from a log time on, or all."""
 
     topic: str
     since: int | None
 
     def condition(self) -> str:
-        """The same as SQL over events."""
+        """The window as an SQL condition on events."""
         own = f"topic = {sql_text(self.topic)}"
         return own if self.since is None else f"{own} and log_time >= {moment(self.since)}"
 
 
 class Judging(NamedTuple):
-    """What a run judges, and what is known then."""
+    """What a run judges, and whether each topic counts as compacted."""
 
     windows: list[Window]
     topics: dict[str, bool]
 
     def condition(self) -> str:
-        """The events of all windows, as SQL."""
+        """The condition on the events of all windows, in SQL."""
         return " or ".join(f"({each.condition()})" for each in self.windows)
 
     def topic_names(self) -> list[str]:
@@ -87,7 +89,7 @@ class Judging(NamedTuple):
         return [each.topic for each in self.windows]
 
     def kept(self, bronze: Mark, table: Table) -> str:
-        """What other_events is to keep once they are judged, as far as bronze was read."""
+        """The property that other_events keeps once they are judged, with bronze's mark."""
         marks = {"bronze": str(bronze), "own": str(mark_of(table))}
         return json.dumps({**marks, "topics": self.topics}, sort_keys=True)
 
@@ -95,10 +97,10 @@ class Judging(NamedTuple):
 def judging(
     before: Judged, news: Iterable[TopicNews], is_compacted: Callable[[str], bool]
 ) -> Judging:
-    """What is to be judged, by what came since.
+    """Decide what to judge from the new events.
 
-    A new event may come before tombstones that are there already, so all of its topic behind it
-    are judged once more. Of a topic that did not count as compacted so far, all are.
+    A new event may precede tombstones that are already there, so everything behind it in its
+    topic is judged again. A topic that has just become compacted is judged as a whole.
     """
     first = {each.topic: each.first_log_time for each in news}
     topics = {topic: is_compacted(topic) for topic in sorted(before.topics.keys() | first.keys())}

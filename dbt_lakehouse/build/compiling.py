@@ -1,4 +1,4 @@
-"""A model that dbt compiles: what is shown or tested of it is what runs."""
+"""Models that dbt compiles. `dbt show` and unit tests see the SQL that a run executes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import Wanted
 
-# Of more, a condition would take longer than what it spares.
+# With more positions, the condition would cost more than it saves.
 _MOST_PLACES: Final = 100
 
 
@@ -26,8 +26,8 @@ class Compiled:
 
     @property
     def decoding(self) -> Decoding:
-        """How payloads are decoded for it: by ``vars.topics``, of which a unit test may have
-        others.
+        """How payloads are decoded for the node: by ``vars.topics``, which a unit test may
+        override.
         """
         return Decoding(self.lake, self.context.var("topics"), self.context.is_decoding)
 
@@ -39,11 +39,11 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Compiling(Compiled):
-    """A model that dbt compiles: to run it, to show it, or for a unit test.
+    """A model that dbt compiles to run it, to show it, or for a unit test.
 
-    ``reads`` has the relations that it reads by their names, ``declared`` what its meta keeps of
-    its declaration. ``goes_on``: of a model that is not run, whether its SQL is to be that of a
-    table that is there.
+    ``reads`` maps names to the relations that it reads, ``declared`` is the part of the
+    declaration that its meta keeps. ``goes_on``: whether the SQL of a model that is not run is to
+    be that of an existing table.
     """
 
     reads: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Compiling(Compiled):
         refolds: bool = False,
         wanted: Wanted = None,
     ) -> NodeRun:
-        """Find out what is new to the table of a model that is run, see ``NodeRun``."""
+        """Begin the run of a model: find the new rows for its table, see ``NodeRun``."""
         return self.lake.runs.begin_run(
             self.this,
             upstreams,
@@ -81,8 +81,8 @@ class Compiling(Compiled):
         )
 
     def new_rows(self, upstream: Any, wanted: Wanted = None) -> str:
-        """The rows of an append-only table that are new to the model's table, to select from; of a
-        model that is not run, all of them. Its run begins by that.
+        """The rows of an append-only table that are new to the model's table, to select from; for
+        a model that is not run, all rows. A run begins with this call.
         """
         if not self.is_building:
             return str(upstream)
@@ -95,12 +95,12 @@ def new_rows(of: Compiling) -> str:
 
 
 def near_positions(lake: Lake, rows: str, parent: str = "") -> str:
-    """A condition that holds for all rows with the positions of some others: what spares a look at
-    the files without any. Literals, for Spark passes over files by nothing else.
+    """A condition that holds for all rows at the positions of some other rows. It lets Spark skip
+    files without such positions, for which it needs literals.
 
     ``rows`` is a relation with topic, partition and offset, of which few are expected; ``parent``
-    the struct in which the rows that are looked for have theirs, with a point. A command that only
-    compiles asks nothing of the lake, which would start Spark.
+    the struct that holds these columns in the rows to find, with a point. A command that only
+    compiles does not query the lake, which would start Spark.
     """
     if lake.only_compiles:
         return "true"

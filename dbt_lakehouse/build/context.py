@@ -11,7 +11,7 @@ _TESTS: Final = frozenset({"test", "build", "retry"})
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What dbt's ``context`` says, which macros pass on as it is."""
+    """dbt's ``context``, which macros pass on as it is."""
 
     of: Mapping[str, Any]
 
@@ -38,20 +38,20 @@ class Context:
 
     @property
     def is_decoding(self) -> bool:
-        """Whether what is compiled is run, and not of a unit test, whose payloads no other query
-        finds.
+        """Whether the compiled SQL is run. A unit test's is not: its payloads exist in no other
+        query.
         """
         return self._command not in COMMANDS_THAT_ONLY_COMPILE and self._kind != "unit_test"
 
     @property
     def makes_anew(self) -> bool:
-        """Whether the model's table is made anew, whatever there is: by an option of the command,
-        or the model's config.
+        """Whether the model's table is rebuilt in any case, by an option of the command or the
+        model's config.
         """
         return bool(self.of["should_full_refresh"]())
 
     def var(self, name: str, default: Any = None) -> Any:
-        """A variable of the project, or what a unit test says in its place."""
+        """A variable of the project, or the unit test's override."""
         return self.of["var"](name, default)
 
     def ref(self, name: str) -> Any:
@@ -68,6 +68,6 @@ class Context:
 
     @property
     def _kind(self) -> str | None:
-        """The type of the node; None of an operation, which has none."""
+        """The node's resource type; None for an operation, which has no such type."""
         model = self.of.get("model")
         return model and model.get("resource_type")

@@ -2,13 +2,13 @@
 
 A rebuild folds the whole log. An incremental run
 
-    1. folds the new events of the log, one state for each key: most keys are settled by that;
-    2. where something that is known may make a difference (``runs.decisions``: late events,
+    1. folds the new events of the log, one state for each key, which settles most keys;
+    2. where known state may make a difference (``runs.decisions``: late events,
        expired rows, deletes without a set, truncates, columns that are declared later), folds once
-       more, with what is known of those keys: gold rows, or remembered states; keys with an event
-       that belongs before what is known are folded from their whole log (``look_up``);
-    3. remembers the keys that end absent in `deleted_keys`, and only then
-    4. merges the states into gold; what was read is committed with them.
+       more, with the known states of those keys: gold rows, or remembered states; keys with an
+       event before their known state are folded from their whole log (``look_up``);
+    3. remembers the keys that are absent in `deleted_keys`, and only then
+    4. merges the states into gold; the watermarks are committed with them.
 
 Each step can be repeated: a crash between any two loses nothing.
 """
@@ -30,9 +30,8 @@ from dbt_lakehouse.runs.model_run import AS_OF, NEWEST, NodeRun
 
 
 def fold_of_all(fold: Fold, changes: Any, deletes: Any, as_of: str) -> str:
-    """The gold table of all events of a log, as SQL: what `dbt show` shows and unit tests test.
-
-    ``deletes`` is the table of deletes without a set, None but for a namespace.
+    """The SQL of a gold table of all events of a log: what `dbt show` shows and unit tests test.
+    ``deletes`` is the table of deletes without a set; None unless the table is of a namespace.
     """
     return render(
         "fold",
@@ -48,7 +47,7 @@ def fold_of_all(fold: Fold, changes: Any, deletes: Any, as_of: str) -> str:
 
 
 def may_meet_truncates(lake: Lake, run: NodeRun, remembered: Remembered) -> bool:
-    """Whether a run may meet a truncate, new or remembered; what is known of the files answers."""
+    """Whether a run may meet a new or remembered truncate, judged by file statistics."""
     assert run.fold is not None
     if run.fold.namespace is not None:
         return False
@@ -59,19 +58,19 @@ def may_meet_truncates(lake: Lake, run: NodeRun, remembered: Remembered) -> bool
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The fold of a run, of which each step selects from other events."""
+    """The fold of a run. Each step applies it to other events."""
 
     fold: Fold
     as_of: str
     fills: bool
-    """Whether any event may leave columns as they were."""
+    """Whether any event may leave columns unchanged."""
     doubts: bool
-    """Whether to look for keys that rows are inserted for again."""
+    """Whether to look for keys for which rows are inserted again."""
     truncates: str | None
-    """The view of the truncates, None if there are none."""
+    """The view of the truncates, None without truncates."""
 
     def of(self, events: str) -> str:
-        """The states of the keys of a relation of events."""
+        """The SQL of the states of the keys in a relation of events."""
         return render(
             "fold",
             fold=self.fold,
@@ -95,7 +94,7 @@ class CurrentState(Folding):
         self._remembered: Final = Remembered(lake, model, fold)
         run = self.run
         if run.leaves is None or run.meets_truncates is None:
-            # When the model is compiled; what it is built by is the same.
+            # Set when the model is compiled; the model that is built has the same values.
             run.leaves = lake.declared.may_leave(self._log, fold)
             run.meets_truncates = may_meet_truncates(lake, run, self._remembered)
         self._meets_truncates: Final = run.meets_truncates
@@ -108,8 +107,8 @@ class CurrentState(Folding):
         )
 
     def sql(self) -> str:
-        """The fold of the events that are new to the table, or of all of them for a rebuild: a view
-        that a rebuild defines, and in whose place an increment puts its query.
+        """The fold of the table's new events, or of all events for a rebuild. It reads a view,
+        which a rebuild defines and an increment replaces by its query.
         """
         return self._states.of(self.view("events"))
 
@@ -146,20 +145,20 @@ class CurrentState(Folding):
         )
 
     def _set_less_deletes(self) -> Any:
-        """The table of deletes without a set, None but for a namespace."""
+        """The table of deletes without a set; None unless the table is of a namespace."""
         if self.fold.namespace is None:
             return None
         return self.lake.catalog.relation_of("set_less_deletes")
 
     def _rebuild(self) -> Built:
-        """Fold the log once: rows, what is remembered of keys that end absent, and the ranges of
-        keys in which rows are written are all taken from the states.
+        """Fold the log once. The rows, the remembered states of absent keys and the key ranges of
+        the written files all come from the states.
         """
         fold, lake, of = self.fold, self.lake, self._remembered
         log = self.read(self._log)
         truncates = of.find_truncates(log, None) if self._meets_truncates else []
         deletes = self._set_less_deletes()
-        # To find out whose they are, Spark sends all keys of the log to where the deletes are.
+        # To match deletes with keys, Spark would shuffle all keys of the log.
         if deletes is not None and not lake.catalog.may_have_rows(
             deletes, [("_namespace", "=", fold.namespace)]
         ):
@@ -170,14 +169,14 @@ class CurrentState(Folding):
         )
         of.keep_truncates(truncates, rebuild=True)
         states = self.view("states")
-        # Without the counters: what nobody asks for is not aggregated.
+        # Without the counters, which a rebuild does not use.
         columns = ", ".join([*fold.gold_columns, "_live", "_null_position", "_is_reinserted"])
         lake.sql.evaluate(states, f"select {columns} from ({self.sql()})")
         rebuilt = self._summary(states)
         lake.declared.keep_doubts(self.this, rebuilt)
         remembers = of.has_states()
         if rebuilt.absent or remembers:
-            # States of this table that are remembered may have to go back.
+            # Remembered states of this table may have to go back.
             of.keep_absent(states, refolded=remembers)
         if remembers:
             of.forget_unknown(log, deletes)
@@ -227,10 +226,10 @@ class Increment:
         self._resting: Final = table.keys_with_values_of_others()
 
     def merge(self) -> Built:
-        """Fold what is new, look up what may matter, remember who ends absent, and merge."""
+        """Fold the new events, look up known states, remember absent keys, and merge."""
         if not self._has_work():
             if self._has_new_deletes:
-                # It has seen them: they would be kept for it for good.
+                # The table has read them; unread deletes would be kept for it forever.
                 self._lake.commits.note(self._table.this)
             return self._table.unchanged()
         new_events = self._new_events()
@@ -242,7 +241,7 @@ class Increment:
         is_late = self._is_late(truncates, horizon)
         new = None
         if self._run.has_news_of(self._log):
-            # A condition with a subquery can't be observed.
+            # Spark can't observe a condition with a subquery.
             observed = not self._has_to_compare(truncates)
             new = self._evaluate(states, is_late, observed=observed)
             self._lake.declared.keep_doubts(self._table.this, new)
@@ -277,7 +276,7 @@ class Increment:
         self._count_unread(unread)
         return built
 
-    # -- what is new
+    # -- new events
 
     def _deletes_of_namespace(self) -> str | None:
         """The deletes without a set, of a table of a namespace."""
@@ -289,7 +288,7 @@ class Increment:
         )
 
     def _finds_new_deletes(self) -> bool:
-        """Whether there is a delete without a set that the table has not read, be it of its keys or
+        """Whether the table has not read some delete without a set, whether of one of its keys or
         not.
         """
         namespace = self._fold.namespace
@@ -300,8 +299,8 @@ class Increment:
         return self._table.has_rows(f"select * from ({self._deletes}) where _is_new")
 
     def _hit_by_others(self) -> str | None:
-        """SQL of the keys with a row that has expired, or that a new delete without a set hits;
-        None if what is known of the files says that there are none.
+        """SQL of the keys with a row that has expired or that a new delete without a set hits;
+        None if file statistics rule both out.
         """
         this = self._table.this
         if self._fold.namespace is None:
@@ -328,8 +327,8 @@ class Increment:
         )
 
     def _new_events(self) -> str:
-        """The log's new events, those of most runs in one partition: then all of the fold is one
-        task, and shuffles nothing.
+        """The log's new events. A small run has them in one partition, so that the fold is one
+        task without a shuffle.
         """
         events = part("events", "log_events", self._fold, self._run.rows(self._log))
         hint = "/*+ coalesce(1) */ " if self._run.is_small else ""
@@ -349,7 +348,9 @@ class Increment:
         return self._of.find_truncates(rows, self._remembered)
 
     def _unread_keys(self, truncates: Sequence[Truncate], new_events: str) -> int | None:
-        """How many rows end because full snapshots did not read them; None without new ones."""
+        """The number of rows that end because full snapshots did not read them; None without new
+        snapshots.
+        """
         snapshots = [each for each in truncates if each.is_new and each.is_of_snapshot]
         if not snapshots:
             return None
@@ -365,14 +366,16 @@ class Increment:
         return found
 
     def _take(self, truncates: Sequence[Truncate], states: str) -> None:
-        """Take away what new truncates do; ``states`` is the query of the new events' states."""
+        """Remember new truncates and delete the rows before them; ``states`` is the query of the
+        new events' states.
+        """
         this = self._table.this
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
             self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
         self._of.keep_truncates(truncates)
         for each in truncates:
-            # Of several source tables, whose rows it takes is for the fold to say.
+            # With several source tables, the fold decides whose rows it deletes.
             if each.is_new and not self._fold.several_sources:
                 earlier = f"delete from {this} where _position < {each.position}"
                 self._lake.commits.change(this, earlier)
@@ -386,11 +389,11 @@ class Increment:
         )
 
     def _has_to_compare(self, truncates: Sequence[Truncate]) -> bool:
-        """Whether it is a matter of where rows are from which of them a truncate takes away."""
+        """Whether a truncate's rows depend on the source table that they are from."""
         return self._fold.several_sources and bool(truncates)
 
     def _evaluate(self, query: str, is_late: str, *, observed: bool) -> Found:
-        """Evaluate states as a view, and with them what is asked of them, if they are few."""
+        """Evaluate states as a view, and their summary with them in a small run."""
         return self._lake.sql.evaluate_states(
             self._view,
             query,
@@ -405,7 +408,7 @@ class Increment:
         return decisions.plan(
             self._fold,
             found,
-            # Of one that its source orders, a later log time says nothing.
+            # In a source's own order, a later log time proves nothing.
             newest_known=None if self._fold.order_by else self._run.newest,
             truncates=truncates,
             may_be_hit=self._hit is not None,

@@ -1,5 +1,5 @@
-"""Which generic test of ours is of which kind of table: a test that is written into the yml of
-another one says so, and what to take there.
+"""Which of our generic tests suits which kind of table. A test in the yml of another kind of
+table says so, and names the tests to use there.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from dbt_lakehouse.runs.graph import fold_of_model, log_node, node_of
 
 
 class _Kind(NamedTuple):
-    """A kind of table: what it is, and the tests that it can have beside those of any table."""
+    """A kind of table: its name, and the tests that it allows beside those of any table."""
 
     name: str
     tests: tuple[str, ...] = ()
     others: str = "unique_combination and not_null_columns, whose arguments name columns"
-    """What suits it if it has none of its own."""
+    """The tests to use if the kind has no tests of its own."""
 
 
 _GOLD: Final = _Kind(
@@ -41,8 +41,8 @@ def _kind_of(graph: Mapping[str, Any], node: Any) -> _Kind:
 
 
 def node_to_test(graph: Mapping[str, Any], relation: Any, test: str) -> Any:
-    """The model of a relation that a test is of. Raises ``CompilationError`` if its table is of a
-    kind that the test is none of.
+    """The model of the relation under test. Raises ``CompilationError`` if the test does not suit
+    the table's kind.
     """
     node = node_of(graph, relation)
     kind = _kind_of(graph, node)
@@ -50,14 +50,14 @@ def node_to_test(graph: Mapping[str, Any], relation: Any, test: str) -> Any:
         return node
     of = next(each for each in (_GOLD, _HISTORY, _LOG) if test in each.tests)
     raise CompilationError(
-        f"{test} is a test of {of.name}, and {node.name} is {kind.name}: take the test out of its"
-        f" yml; what suits it is {', '.join(kind.tests) or kind.others}"
+        f"{test} is a test of {of.name}, and {node.name} is {kind.name}: remove the test from its"
+        f" yml; suitable tests are {', '.join(kind.tests) or kind.others}"
     )
 
 
 def refuse_other_gold(graph: Mapping[str, Any], history: Any, relation: Any) -> None:
-    """Raise ``CompilationError`` if a relation is no gold table that ``is_history`` can hold a
-    history (a model) against: of the same log, with all of its columns.
+    """Raise ``CompilationError`` unless a relation is a gold table that ``is_history`` can
+    compare with a history (a model): of the same log, with all of its columns.
     """
     gold = node_of(graph, relation)
     log = log_node(graph, history)

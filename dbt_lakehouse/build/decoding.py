@@ -1,4 +1,4 @@
-"""Events as their payloads say them: which payloads are read, and what decodes them."""
+"""Events of payloads: which payloads are read, and the SQL that decodes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from dbt_lakehouse.runs.log_input import LogInput
 class Decoding:
     """How payloads are decoded for a statement.
 
-    ``topics`` is ``vars.topics``. ``runs``: whether what is compiled is run, and not of a unit
-    test, whose payloads no other query finds.
+    ``topics`` is ``vars.topics``. ``runs``: whether the compiled SQL is run. A unit test's is
+    not: its payloads exist in no other query.
     """
 
     lake: Lake
@@ -24,19 +24,19 @@ class Decoding:
     runs: bool
 
     def payload_format(self) -> str:
-        """The wire format of a payload by ``vars.topics``, as SQL. Of topics that are known,
-        ``formats.format_sql`` tells it in less time. Raises ``ConfigurationError``.
+        """The wire format of a payload by ``vars.topics``, as SQL. For known topics
+        ``formats.format_sql`` is faster. Raises ``ConfigurationError``.
         """
         rules = topic_rules(self.topics)
         whens = [None if rule.when is None else condition_sql(rule.when) for rule in rules]
         return part("payloads", "payload_format", list(zip(rules, whens, strict=True)))
 
     def know_schemas_of(self, payloads: str, format_sql: str) -> bool:
-        """Find the schemas of a registry that payloads name, if any may, for the functions that
-        decode them in the statements of this model that follow: whether it has.
+        """Find the registry schemas that payloads name, for the functions that decode in this
+        model's next statements. Returns whether it has looked for any.
 
-        ``payloads`` is a relation with topic, key, value, headers and format, ``format_sql`` what
-        that format is made of.
+        ``payloads`` is a relation with topic, key, value, headers and format; ``format_sql`` is
+        the SQL of that format.
         """
         if not self.runs or "_avro'" not in format_sql:
             return False
@@ -46,8 +46,8 @@ class Decoding:
     def events_of(
         self, read: LogInput, of_payloads: Sequence[str] = (), of_events: Sequence[str] = ()
     ) -> str:
-        """Events as their payloads say them, in the columns of other_events, to select from.
-        Conditions are SQL that payloads meet, and that events meet.
+        """The events of payloads, in the columns of other_events, to select from. ``of_payloads``
+        and ``of_events`` are SQL conditions on payloads and on events.
         """
         format_sql = read.format or self.payload_format()
         payloads = None
@@ -59,10 +59,11 @@ class Decoding:
         )
 
     def decoded_events(self, payloads: str) -> str:
-        """The events of payloads as today's decoders and ``vars.topics`` read them, to select from:
-        topic, partition, offset, timestamp, format, and what `decode_payload` says of each event.
+        """The events of payloads as the current decoders and ``vars.topics`` read them, to select
+        from: topic, partition, offset, timestamp, format, and the columns of `decode_payload`.
 
-        ``payloads`` is a relation with topic, partition, offset, timestamp, key, value and headers.
+        ``payloads`` is a relation with topic, partition, offset, timestamp, key, value and
+        headers.
         """
         format_sql = self.payload_format()
         formatted = part("payloads", "formatted", payloads, format_sql)

@@ -1,8 +1,8 @@
-"""Gold tables that keep the rows of deleted keys, each with when it was deleted.
+"""Gold tables that keep the rows of deleted keys, each with the time of its delete.
 
-What a deleted row must be, if an event comes late, only the events of its key tell. So a run folds
-the keys that it touches anew from the whole log, as one of a history does; the states of absent
-keys that other gold tables have in `deleted_keys` are of no use to it.
+After a late event, only the events of its key tell what a deleted row must be. So a run folds the
+keys that it touches from the whole log, as a history's run does. It does not use `deleted_keys`,
+in which other gold tables keep the states of absent keys.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,8 +48,8 @@ def live_sql(of: Fold, log: Any, events: str, as_of: str) -> str:
 
 
 def rows_of_all(of: Fold, log: Any, deletes: Any, as_of: str) -> str:
-    """The table of all events of a log, as one statement: what `dbt show` shows and unit tests
-    test. ``deletes`` is the table of deletes without a set, None but for a namespace.
+    """The SQL of a table of all events of a log: what `dbt show` shows and unit tests test.
+    ``deletes`` is the table of deletes without a set; None unless the table is of a namespace.
     """
     events = f"({part('events', 'all_events', of, log, deletes)})"
     return rows_sql(of, log, events, live_sql(of, log, events, as_of), as_of)
@@ -101,7 +101,9 @@ class WithDeletedRows(Refolding):
         return part("events", "all_events", self.fold, self.changes, deletes, keys)
 
     def rows_to_lose(self) -> str:
-        """All rows but those of deletes without a set that are there, of which the log has none."""
+        """The existing rows. Those of deletes without a set are left out: the log does not have
+        them.
+        """
         if self.fold.namespace is None:
             return str(self.this)
         deletes = self.lake.catalog.relation_of("set_less_deletes")

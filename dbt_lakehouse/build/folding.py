@@ -14,11 +14,13 @@ from dbt_lakehouse.declared.widening import is_in_place
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 TOUCHED = "touched"
-"""The view of the keys that a run folds anew."""
+"""The view of the keys that a run folds again."""
 
 
 def may_have_new_truncates(lake: Lake, run: NodeRun, of: Fold) -> bool:
-    """Whether a truncate may be new to a table with a key: it is a row of the log without one."""
+    """Whether a truncate may be new to a table with a key: in the log, a truncate is a row
+    without one.
+    """
     return lake.catalog.may_have_new_rows(
         run, run.upstreams[0], [(of.key[0].strip("`"), "is null", None)]
     )
@@ -45,8 +47,9 @@ class Folding(Building):
 
     @property
     def may_go_on_from_its_rows(self) -> bool:
-        """Whether its rows are as the log would give them now, the log has rows that are new to
-        it, none of which it has seen, and their order is that of Kafka or of time.
+        """Whether the table can be brought up to date from its own rows: they are what the log
+        would give now, the log has new rows that the table has not read, and their order is
+        Kafka's or time's.
         """
         run, log = self.run, self.run.upstreams[0]
         return not (
@@ -58,8 +61,8 @@ class Folding(Building):
         )
 
     def refuse_earlier_moment(self) -> None:
-        """Stop a run as of a moment before that of the table. An expired row is gone from it, so
-        judging it at an earlier moment takes a rebuild; what was believed is in order. Raises
+        """Stop a run as of a moment before the table's. An expired row is gone, so to judge it at
+        an earlier moment takes a rebuild; a moment of belief is allowed. Raises
         ``CompilationError``.
         """
         fold = self.fold
@@ -73,8 +76,8 @@ class Folding(Building):
             )
 
     def keys_with_values_of_others(self) -> str | None:
-        """SQL of the keys whose rows have got values of others', or may have, since the model has
-        read the log; None if there are no such keys.
+        """SQL of the keys whose rows have, or may have, got another key's values since the model
+        read the log; None without such keys.
         """
         log = self.run.upstreams[0]
         if self.fold.namespace is not None or not self.lake.catalog.has_key_updates(self.run, log):
@@ -88,8 +91,8 @@ class Folding(Building):
 
     @property
     def has_key(self) -> bool:
-        """Whether the table has the columns of its key: in one of another key, or of hashes of it,
-        nothing can be compared.
+        """Whether the table has the columns of its key. Tables of another key, or of hashed keys,
+        can't be compared.
         """
         held = self.lake.catalog.columns_of(self.this)
         types = self.fold.typed(self.fold.key)
@@ -99,7 +102,7 @@ class Folding(Building):
         )
 
     def rows_to_lose(self) -> str:
-        """All rows; of a table that has kept deleted rows and is not to any more, the live ones."""
+        """All rows; for a table that kept deleted rows and no longer does, the live ones."""
         if self.run.kept_deleted_rows:
             return f"(select * from {self.this} where {DELETED_AT} is null)"
         return super().rows_to_lose()
@@ -124,9 +127,9 @@ class Folding(Building):
 def keys_to_refold(
     table: Folding, is_current: str, holds_current: Sequence[Condition]
 ) -> str | None:
-    """SQL of the keys that a run of a table folds anew; None if there is nothing to do.
-    ``is_current``: the condition of the table's rows that can expire, ``holds_current`` the same
-    for what is known of its files. A namespace's table reads the deletes without a set, too.
+    """SQL of the keys that a run folds again; None if there is nothing to do. ``is_current`` is
+    the condition of the table's rows that can expire, ``holds_current`` the same for file
+    statistics. A table of a namespace also reads the deletes without a set.
     """
     run, fold, lake, as_of = table.run, table.fold, table.lake, table.model.as_of
     may_expire = fold.namespace is not None and lake.catalog.may_have_rows(
@@ -151,9 +154,8 @@ def keys_to_refold(
 
 
 class Refolding(Folding):
-    """A table that is brought up to date by folding anew what is touched, from the whole log: that
-    takes the place of what the table has of it. So events that come late need no care, and a run
-    that is repeated changes nothing.
+    """A table whose touched rows are folded again from the whole log and replaced. So late events
+    need no care, and a repeated run changes nothing.
     """
 
     @property
@@ -164,23 +166,23 @@ class Refolding(Folding):
     @property
     @abstractmethod
     def identity(self) -> Sequence[str]:
-        """The columns by which rows are the same."""
+        """The columns that identify a row."""
 
     @property
     @abstractmethod
     def touched_by(self) -> Sequence[str]:
-        """The columns of what is touched, whose rows are folded together."""
+        """The columns of what is touched; their rows are folded together."""
 
     @abstractmethod
     def touched(self) -> str | None:
-        """SQL of what a run touches; None if there is nothing to do."""
+        """SQL of the keys or rows that a run touches; None if there is nothing to do."""
 
     @abstractmethod
     def rows(self) -> str:
         """SQL of the rows of what is touched (the view ``TOUCHED``)."""
 
     def build(self) -> Built:
-        """Fold anew what is touched, or all."""
+        """Fold what is touched, or everything."""
         self.lake.declared.check_contract(self.model.node, self.fold, self.columns)
         self.refuse_earlier_moment()
         if not self.run.is_incremental:
@@ -190,7 +192,7 @@ class Refolding(Folding):
         return built
 
     def refolded(self) -> Built:
-        """The same, once nothing stands against it."""
+        """Fold, once the checks have passed."""
         notes = {AS_OF: self.model.as_of}
         if not self.run.is_incremental:
             return self.replaced(self.model.sql, notes)
@@ -209,7 +211,7 @@ class Refolding(Folding):
         return self.written(self.merge_sql(folded, touched), notes)
 
     def merge_sql(self, folded: str, touched: str) -> str:
-        """The statement that puts rows in the place of what the table has of what is touched, both
+        """The statement that replaces the table's touched rows by folded ones; both arguments are
         views.
         """
         return render(

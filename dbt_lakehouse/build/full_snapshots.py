@@ -1,9 +1,10 @@
-"""The truncates that full snapshots of source tables stand for where change logs reconcile them:
-before the first row of each snapshot that has ended (``dbt_lakehouse.runs.full_snapshots``).
+"""The truncates that full snapshots of source tables stand for, where change logs reconcile them.
+A truncate is put before the first row of each snapshot that has ended
+(``dbt_lakehouse.runs.full_snapshots``).
 
-So what the snapshot did not read, and no later event names, is gone, whenever its events come. What
-has been looked at is kept with the table: a run that was cut off is made up for by the next one,
-and so is a last row that could not be decoded before. To look twice adds nothing.
+So rows that the snapshot did not read, and no later event names, are gone, whenever its events
+come. The table keeps what has been checked: the next run makes up for an interrupted run and for
+a last row that could not be decoded before. Checking twice adds nothing.
 """
 
 import json
@@ -22,9 +23,7 @@ from dbt_lakehouse.runs.marks import Reading
 
 
 def add_truncates(model: Building) -> None:
-    """Add to other_events, whose model has got its rows, the truncates of snapshots that have
-    ended.
-    """
+    """Append the truncates of ended snapshots to other_events, whose model has got its rows."""
     lake, this, run = model.lake, model.this, model.run
     sources = lake.events.reconciled_sources()
     table, bronze = lake.catalog.look_at(this), run.table_of(run.origin)
@@ -39,7 +38,7 @@ def add_truncates(model: Building) -> None:
         unjudged(before.bronze, bronze), unjudged(before.own, table)
     )
     if has_new and topics != []:
-        # The first rows of snapshots that end now may have come at any time.
+        # The first rows of snapshots that end now may have come in any earlier run.
         marks.found(unjudged(None, bronze), unjudged(None, table))
         _add(model, marks.ended())
     table = lake.catalog.look_at(this)
@@ -51,8 +50,8 @@ def add_truncates(model: Building) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """The rows of some source tables that snapshots have marked, in some topics or, for None, in
-    all: the view ``snapshot_marks``.
+    """The rows of some source tables that snapshots have marked, in some topics or (None) in all
+    topics: the view ``snapshot_marks``.
     """
 
     model: Building
@@ -60,7 +59,9 @@ class _Marks:
     topics: list[str] | None
 
     def found(self, payloads: Reading, own: Reading) -> bool:
-        """Look for them among payloads, and rows of other_events: whether there are any."""
+        """Look for marked rows among payloads and rows of other_events. Returns whether there are
+        any.
+        """
         lake, run = self.model.lake, self.model.run
         read = replace(
             lake.events.looked_input(run, self.topics),
@@ -75,7 +76,7 @@ class _Marks:
         return lake.sql.evaluate(self.model.view("snapshot_marks"), query) > 0
 
     def ended(self) -> list[Ended]:
-        """The snapshots that have ended, by those that were found last."""
+        """The snapshots that have ended, from the marks that were found last."""
         columns = "* except (timestamp, format, occurred_at)"
         rows = self.model.lake.sql.query(
             f"select {columns} from {self.model.view('snapshot_marks')}"
@@ -101,8 +102,8 @@ def _add(model: Building, snapshots: list[Ended]) -> None:
 
 
 def _table_of(snapshots: Iterable[Ended]) -> pa.Table:
-    """Snapshots as a table: the place of their first rows, and as JSON (``last``) that of their
-    last ones.
+    """Snapshots as a table: the place of their first row, and the place of the last one as JSON
+    (``last``).
     """
     rows = [
         {

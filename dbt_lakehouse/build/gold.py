@@ -42,7 +42,7 @@ def gold_sql(of: Compiling) -> str:
 
 
 def _read_beside(of: Compiling, fold: Fold) -> Sequence[Any]:
-    """What a run reads as it grows beside the log."""
+    """The relations that a run reads incrementally beside the log."""
     if fold.deleted_rows:
         return [of.context.ref("set_less_deletes")] if fold.namespace else []
     return [] if fold.keyless else [of.lake.catalog.own_table("deleted_keys")]

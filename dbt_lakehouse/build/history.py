@@ -17,7 +17,7 @@ from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 
 def model_of_history(of: Compiling) -> str:
-    """The SQL of the model of a history, whose run begins here if it is run."""
+    """The SQL of a history's model. If the model is run, its run begins here."""
     refuse_other_sql(of.context.model, "history")
     changes = of.reads["changes"]
     fold = of.lake.declared.fold_of(changes, **of.declared["history"], is_history=True)
@@ -29,9 +29,9 @@ def model_of_history(of: Compiling) -> str:
 def history_sql(
     this: Any, of: Fold, upstreams: Sequence[Any], as_of: str, run: NodeRun | None
 ) -> str:
-    """The SQL of a history. In a run, of what that reads of the upstreams, and where it is
-    incremental, of the keys that it touches; else of all that they have now. The upstreams are the
-    log and, of a namespace, the deletes without a set.
+    """The SQL of a history: in a run, of the rows that it reads from the upstreams, if
+    incremental only for the keys that it touches; otherwise of all rows. The upstreams are the
+    log and, for a namespace, the deletes without a set.
     """
     if run is not None:
         upstreams = [pinned(each, run.snapshot_of(each)) for each in upstreams]
@@ -48,8 +48,9 @@ def history_sql(
 
 
 class History(Refolding):
-    """A history (slowly changing dimension, type 2). The model's own SQL is what is run, for the
-    touched keys; where all that is new comes after what is known, for open versions and new events.
+    """A history (slowly changing dimension, type 2). A run executes the model's own SQL for the
+    touched keys. If all new events come after the known ones, it folds open versions and new
+    events alone.
     """
 
     @property
@@ -74,7 +75,7 @@ class History(Refolding):
         return self.lost_values() if self.has_key else ()
 
     def refolded(self) -> Built:
-        """Fold anew what is touched, or all; of keys whose open versions tell enough, those."""
+        """Fold what is touched, or everything; keys whose open versions suffice, from those."""
         news = HistoryNews(self)
         if not self.run.is_incremental or not news.suffices():
             return super().refolded()
@@ -101,9 +102,9 @@ class History(Refolding):
 
 
 class BitemporalHistory(History):
-    """A history of two times: when a version was valid at the source, and when runs recorded it. A
-    version that a late event changes is not rewritten: it gets an end of its being recorded, and
-    what is known now a beginning.
+    """A bitemporal history: when a version was valid at the source, and when runs recorded it. A
+    late event does not rewrite the version that it changes: that gets an end of its recorded
+    time, and a new version begins.
     """
 
     def merge_sql(self, folded: str, touched: str) -> str:
@@ -120,7 +121,9 @@ class BitemporalHistory(History):
         )
 
     def refuse_loss(self) -> None:
-        """As of others; what was believed before, no event says. Raises ``CompilationError``."""
+        """Refuse a rebuild that would lose rows, as other tables do. No event tells earlier
+        beliefs. Raises ``CompilationError``.
+        """
         if self.run.reason and self.lake.catalog.may_have_rows(
             self.this, [("recorded_to", "is not null", None)]
         ):

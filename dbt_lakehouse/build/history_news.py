@@ -1,9 +1,9 @@
-"""What is new to a history, where all of it comes after what the history knows of its keys: then
-the open versions and the new events are all that has to be folded.
+"""The fast path of a history: if all that is new comes after what the history knows of its keys,
+open versions and new events are all that has to be folded.
 
-A key's newest event is the one that its open version is from. A key without an open version may
-have been deleted by an event of which a history has no trace: of such keys the log is asked, from
-the first of their new events on, whether it has an event there that was read before.
+A key's open version is from its newest event. A key without an open version may have been deleted
+by an event that left no trace in the history. For such keys the log is searched, from their first
+new event on, for an event that was read before.
 """
 
 from typing import Final
@@ -12,7 +12,8 @@ from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.runs.decisions import moment
 
-# In microseconds: an event whose time is so much ahead of Kafka's has none (parts.known_time).
+# In microseconds. An event whose time is this far ahead of Kafka's has no known time
+# (parts.known_time).
 _DAY: Final = 86_400_000_000
 
 
@@ -23,13 +24,13 @@ class HistoryNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.events: Final = table.view("known_and_news")
-        """The view of what is to be folded, with the columns of events.log_events."""
+        """The view of the events to fold, with the columns of events.log_events."""
         self.ranges: list[list[str]] = []
         """The ranges of the keys, as SQL."""
 
     @property
     def _may_suffice(self) -> bool:
-        """Whether nothing but events of keys can have changed a version."""
+        """Whether only events of keys can have changed a version."""
         table, fold, run = self._table, self._table.fold, self._table.run
         return table.may_go_on_from_its_rows and not (
             fold.namespace is not None
@@ -64,7 +65,7 @@ class HistoryNews:
         return True
 
     def _come_last(self, judged: str) -> bool:
-        """Whether no new event belongs before any that was read of its key."""
+        """Whether every new event comes after all events of its key that were read before."""
         table = self._table
         (found,) = table.lake.sql.query(render("unplaced_news", judged=judged))
         if found["late"]:

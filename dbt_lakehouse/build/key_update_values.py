@@ -1,11 +1,11 @@
-"""Where the rows of key updates have their values from, see ``build.key_updates``."""
+"""Resolve where the rows of key updates get their values, see ``build.key_updates``."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """A row of a key update, another one whose values it has, and of which columns."""
+    """A row of a key update, the row whose values it gets, and the columns concerned."""
 
     place: str
     source: str
@@ -13,18 +13,18 @@ class Source(NamedTuple):
 
 
 def sources(resting: Mapping[str, tuple[str, Sequence[str]]]) -> list[Source]:
-    """The row that says the value of each column, or of which nothing is known.
+    """The row that gives each column's value, or for which nothing is known.
 
-    ``resting``: by the place of a row, that of the row that it rests on, and the columns that both
-    have the same value of. A row may rest on one that rests on another in turn: k1 became k2, and
-    k2 became k3. Rows that rest on each other have no source.
+    ``resting``: for the place of a row, the place of the row that it rests on, and the columns in
+    which both have the same value. A row may rest on one that itself rests on another: k1 became
+    k2, and k2 became k3. Rows that rest on each other have no source.
     """
     found: dict[str, dict[str, str]] = {}
     for place in resting:
         path: list[str] = []
         there = place
         while there in resting and there not in found:
-            # Until it is known: one that comes up again rests on itself.
+            # While unresolved: a row that comes up again rests on itself.
             found[there] = {}
             path.append(there)
             there = resting[there][0]

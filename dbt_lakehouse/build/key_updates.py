@@ -1,19 +1,19 @@
-"""Gives the rows of key updates the values that their events leave as they were under the old key.
+"""Give the rows of key updates the values that their events leave unchanged under the old key.
 
-Where a row's key changes, Debezium's connectors write a delete of the old key and an insert of the
-new one, each with a header that names the other's key. PostgreSQL, with its default replica
-identity, logs no value that is stored out of line and has not changed: the insert has placeholders
-for those.
+Where a row's key changes, Debezium's connectors write a delete of the old key and an insert of
+the new one, each with a header that names the other's key. With its default replica identity,
+PostgreSQL does not log out-of-line (TOAST) values that have not changed: the insert has
+placeholders for them.
 
-Their values are those of the old key's row just before that delete: of the one with the same
-`_key_update`, wherever it is in the log, for both have a partition of their own. Of rows without
-envelopes, which don't say what change they are of, it is the last one that is not later. Where
-there is none, it is the row before the insert.
+The values are those of the old key's row just before that delete. The delete is the one with the
+same `_key_update`, anywhere in the log, for each of the two lies in a partition of its own. Rows
+without envelopes don't name their change, so the last delete that is not later is taken, and
+without such a delete the row before the insert.
 
-An old key's event may come later than the insert, so this looks at all insert rows that one of the
-new rows may matter to, and at those that rest on them in turn. Rows are changed in place, and gold
-tables and histories fold their keys anew (``Folding.keys_with_values_of_others``). What stays
-unknown, since nothing is known of the old key's row, is in `_misfits`.
+An old key's event may come after the insert, so this looks at every insert row that a new row may
+matter to, and at the rows that rest on those in turn. Rows are changed in place, and gold tables
+and histories fold their keys again (``Folding.keys_with_values_of_others``). A value that stays
+unknown, because nothing is known of the old key's row, is in `_misfits`.
 """
 
 from typing import Any, Final
@@ -43,7 +43,7 @@ class KeyUpdates:
         self._columns: Final = rows.value_columns
 
     def take_over_values(self) -> None:
-        """Give the rows that new ones matter to the values of others."""
+        """Give other keys' values to the rows that new rows matter to."""
         news = self._news() if self._has_key else None
         if news is None:
             return
@@ -58,13 +58,13 @@ class KeyUpdates:
         self._lake.sql.drop_evaluated(self._view(""))
 
     def begin_anew(self) -> None:
-        """Have all rows looked at again, before they are filled anew."""
+        """Mark all rows as not checked, before they are filled again."""
         if self._lake.catalog.may_have_key_updates(self._this):
             self._lake.catalog.set_properties(self._this, {KEY_UPDATES: ""})
 
     def _news(self) -> str | None:
-        """The rows of the log that are new to its key updates, to select from; None if there are
-        no such rows, or no key updates.
+        """The rows of the log that are new to its key updates, to select from; None without such
+        rows or without key updates.
         """
         table = self._lake.catalog.look_at(self._this)
         if table is None or not self._lake.catalog.may_have_key_updates(self._this):
@@ -75,12 +75,12 @@ class KeyUpdates:
         except HistoryLost:
             reading = marks.reading(None, table)
         run.key_updates = reading.until
-        # What the run has appended is no other command's.
+        # Only the rows that this run has appended.
         run.seen = table.snapshot
         return reading.sql(str(self._this)) if reading.has_news else None
 
     def _find_resting(self, resting: str, updates: str, news: str, most: int) -> int:
-        """Make a view of the places of those to look at, and count them."""
+        """Make a view of the places of the rows to check. Returns how many there are."""
         first = render("resting_on_news", updates=updates, news=news, key=self._key)
         more = render("resting_on", updates=updates, resting=resting, key=self._key)
         rows = self._hold(resting, first)
@@ -92,7 +92,7 @@ class KeyUpdates:
         return rows
 
     def _hold(self, name: str, query: str) -> int:
-        # By this process: an evaluated view can't be made of itself.
+        # In this process: an evaluated view can't be made of itself.
         rows = self._lake.sql.arrow(query)
         self._lake.sql.hold(name, rows)
         return len(rows)
@@ -126,7 +126,7 @@ class KeyUpdates:
         )
 
     def _hold_sources(self, name: str, found: str) -> None:
-        """Make a view of where rows that rest on others have their values from."""
+        """Make a view of which rows get their values from which others."""
         rows = self._lake.sql.query(render("rests_on", found=found, columns=self._columns))
         places = sources({row["_place"]: (row["rests_on"], row["columns"]) for row in rows})
         schema = pa.schema(

@@ -11,15 +11,15 @@ from dbt_lakehouse.declared.fold_of_log import Fold
 
 
 def current_rows_sql(of: Fold, log: Any, keys: str | None = None, steps: str | None = None) -> str:
-    """The SQL of the rows that are there, all or, of a relation with values of `_row`, some; with
-    ``steps``, of that relation of steps rather than of the log's.
+    """The SQL of the current rows: all of them or, with a relation of `_row` values, only those.
+    With ``steps``, they come from that relation of steps instead of the log's.
     """
     return render("current_rows", fold=of, log=log, keys=keys, steps=steps)
 
 
 class KeylessRows(Refolding):
-    """The current state of a table without a key: a multiset, in which each row of the source is a
-    row here. What is touched are row images (`_row`), whose copies are counted anew.
+    """The current state of a table without a key: a multiset with one row for each row of the
+    source. A run touches row images (`_row`), whose copies it counts again.
     """
 
     @property
@@ -45,11 +45,11 @@ class KeylessRows(Refolding):
         news = RowNews(self)
         if news.suffices():
             return current_rows_sql(self.fold, self.new_changes, steps=news.steps)
-        # The model's own SQL reads the new rows of the log alone in such a run.
+        # In such a run the model's own SQL reads only the log's new rows.
         return current_rows_sql(self.fold, self.changes, self.view(TOUCHED))
 
     def losses(self) -> Iterable[Loss]:
-        # A value and its mask are two values: rows are told apart by the others.
+        # A value and its mask count as two values: the other columns tell rows apart.
         others = {*self.fold.beside, *self.fold.masked, *self.run.masked_before}
         kept = self.lake.catalog.columns_kept(self.this, self.fold)
         columns = [name for name in kept if name not in others]

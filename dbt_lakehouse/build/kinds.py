@@ -1,4 +1,6 @@
-"""What builds a model, by its materialization, and what gives the SQL of models and data tests."""
+"""Registry of the classes that build models, by materialization, and of the functions that give
+the SQL of models and data tests.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -29,7 +31,7 @@ KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "other_events": OtherEvents,
     "state_table": StateTable,
 }
-"""What builds a model, by its materialization."""
+"""The class that builds a model, by its materialization."""
 
 MODELS: Final[Mapping[str, Callable[[Compiling], str]]] = {
     "change_log": model_of_log,
@@ -41,8 +43,8 @@ MODELS: Final[Mapping[str, Callable[[Compiling], str]]] = {
     "quarantined_payloads": own_models.quarantined_payloads,
     "set_less_deletes": own_models.set_less_deletes,
 }
-"""The SQL of models: of those that a public macro declares, what they select from, and our own by
-their names.
+"""The SQL of models by name: of a public macro's declaration, the query to select from; of our
+own models, their SQL.
 """
 
 TESTS: Final[Mapping[str, Callable[[DataTest], str]]] = {
@@ -58,4 +60,4 @@ TESTS: Final[Mapping[str, Callable[[DataTest], str]]] = {
     "topics_that_look_compacted": tested_events.topics_that_look_compacted,
     "undecoded_topics": tested_events.undecoded_topics,
 }
-"""The SQL of data tests, and of what they select from, by their names."""
+"""The SQL of data tests, and of the relations that they select from, by name."""

@@ -1,4 +1,4 @@
-"""What runs a model asks this of the adapter: of Spark, Iceberg and dbt's graph."""
+"""The interface through which models use the adapter: Spark, Iceberg and dbt's graph."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -21,14 +21,14 @@ Condition = tuple[str, str, Any]
 
 
 class LookedAt(NamedTuple):
-    """Which events of a change log its tests look at: of which run, and which part."""
+    """The events of a change log that its tests check: of which run, and which part."""
 
     run: NodeRun
     part: Part
 
 
 class LogOfProject(NamedTuple):
-    """A change log with its declaration, and a run that tells what it has not read yet."""
+    """A change log with its declaration, and the run that says what it has not read yet."""
 
     relation: Any
     log: Mapping[str, Any]
@@ -36,7 +36,7 @@ class LogOfProject(NamedTuple):
 
 
 class Statements(Protocol):
-    """Statements, which run in the session of the model's thread."""
+    """Spark statements, which run in the session of the model's thread."""
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query."""
@@ -47,50 +47,50 @@ class Statements(Protocol):
         ...
 
     def define(self, name: str, query: str) -> None:
-        """Make a temporary view of a query, which is evaluated at each reading."""
+        """Make a temporary view of a query, which Spark evaluates at each reading."""
         ...
 
     def evaluate(self, name: str, query: str) -> int:
-        """Make one of a query's rows, and count them."""
+        """Evaluate a query as a temporary view. Returns its number of rows."""
         ...
 
     def drop_evaluated(self, prefix: str) -> None:
-        """Drop the views of rows whose names begin so."""
+        """Drop the evaluated views whose names have a prefix."""
         ...
 
     def evaluate_states(
         self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
     ) -> Found:
-        """Evaluate folded states as a view; their summary."""
+        """Evaluate folded states as a view. Returns their summary."""
         ...
 
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
-        """Hold the ranges of the keys of states as arguments of statements; their ends as SQL."""
+        """Keep the key ranges of states as arguments of statements. Returns their bounds as SQL."""
         ...
 
     def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
-        """The same for a column of a view."""
+        """Keep the ranges of a view's column in the same way."""
         ...
 
     def ranges_to_write(self, keys: int) -> int:
-        """Into how many ranges of keys, and files, a first load divides its table."""
+        """The number of key ranges, and files, into which a first load divides its table."""
         ...
 
     def has_evaluated(self, name: str) -> bool:
-        """Whether there is a view of rows of this name."""
+        """Whether an evaluated view of this name exists."""
         ...
 
     def arrow(self, sql: str) -> pa.Table:
-        """The rows of a query as Arrow has them."""
+        """The rows of a query as an Arrow table."""
         ...
 
     def hold(self, name: str, rows: pa.Table) -> None:
-        """Make a temporary view of rows that this process has."""
+        """Make a temporary view of Arrow rows."""
         ...
 
 
 class Catalog(Protocol):
-    """Tables: what there is, what it may hold, its columns and properties."""
+    """Tables: whether they exist, what they may hold, their columns and properties."""
 
     def may_have_rows(self, relation: Any, conditions: Sequence[Condition], since: int = 0) -> bool:
         """Whether a table may have rows that meet conditions; False is certain."""
@@ -99,31 +99,33 @@ class Catalog(Protocol):
     def may_have_new_rows(
         self, run: NodeRun, upstream: Any, conditions: Sequence[Condition]
     ) -> bool:
-        """The same of the rows that are new to a model's table."""
+        """Whether the rows that are new to a model's table may meet conditions; False is
+        certain.
+        """
         ...
 
     def columns_of(self, relation: Any) -> dict[str, str]:
-        """The columns of a table with their types, none if it isn't there."""
+        """The columns of a table with their types; empty if there is no such table."""
         ...
 
     def relation_of(self, name: str) -> Any:
-        """The table of a model of this name, as dbt's ``ref`` has it."""
+        """The table of the model of this name, as dbt's ``ref`` gives it."""
         ...
 
     def own_table(self, name: str) -> Any:
-        """The table of the lake's own state of this name, made if it is not there."""
+        """The table of the lake's own state of this name, created if needed."""
         ...
 
     def pinned_own(self, this: Any) -> str:
-        """A model's own table as it is now, to select from, with all of its columns."""
+        """The current snapshot of a model's own table, to select from, with all of its columns."""
         ...
 
     def follow_schema(self, this: Any, query: str) -> None:
-        """Bring the columns of a table up to those of a query."""
+        """Evolve a table's schema to the columns of a query."""
         ...
 
     def columns_kept(self, this: Any, of: Fold) -> list[str]:
-        """The value columns that a model's table has already, and of their types."""
+        """The value columns that a model's table already has, with the same types."""
         ...
 
     def has_key_updates(self, run: NodeRun, log: Any) -> bool:
@@ -131,11 +133,11 @@ class Catalog(Protocol):
         ...
 
     def is_worth_a_question(self, relation: Any) -> bool:
-        """Whether a table is so large that a query pays which finds out what to read of it."""
+        """Whether a table is so large that a query which narrows what to read of it pays off."""
         ...
 
     def set_properties(self, this: Any, properties: Mapping[str, str]) -> None:
-        """Keep texts with a table, by their names."""
+        """Set table properties."""
         ...
 
     def may_have_key_updates(self, log: Any, since: int = 0) -> bool:
@@ -145,7 +147,7 @@ class Catalog(Protocol):
         ...
 
     def look_at(self, relation: Any) -> Table | None:
-        """A table as it is now, None if there is none."""
+        """A table as it is now, None if it does not exist."""
         ...
 
 
@@ -153,7 +155,7 @@ class Runs(Protocol):
     """Runs of models of this command."""
 
     def run_of(self, this: Any) -> NodeRun:
-        """What a model's compilation has found out."""
+        """The run that a model's compilation has begun."""
         ...
 
     def sequence_read_by_all(self, upstream: Any) -> int:
@@ -161,7 +163,9 @@ class Runs(Protocol):
         ...
 
     def run_to_test(self, relation: Any) -> NodeRun | None:
-        """How this command has brought a table up to date; None if its tests look at all of it."""
+        """The run in which this command has brought a table up to date; None if its tests check
+        all of the table.
+        """
         ...
 
     def begin_run(
@@ -177,7 +181,7 @@ class Runs(Protocol):
         follows: bool = False,
         reason: str | None = None,
     ) -> NodeRun:
-        """Find out what is new to a model's table, see ``NodeRun``."""
+        """Begin a run: find the new rows for a model's table, see ``NodeRun``."""
         ...
 
     def moment(self, given: Any) -> str:
@@ -191,12 +195,12 @@ class Runs(Protocol):
         ...
 
     def as_read(self, upstream: Any, reader: Any) -> str:
-        """What was read of a table for another one, to select from."""
+        """The rows of a table that another one has read, to select from."""
         ...
 
 
 class Declared(Protocol):
-    """What models are declared to be."""
+    """Declarations of models."""
 
     def fold_of(
         self,
@@ -207,17 +211,17 @@ class Declared(Protocol):
         bitemporal: bool = False,
         deleted_rows: bool = False,
     ) -> Fold:
-        """What a gold table or a history takes of the declaration of its log."""
+        """What a gold table or a history takes of its log's declaration."""
         ...
 
     def fold_to_test(self, model: Any, test: str, current: Any = None) -> Fold:
-        """The same of a table that is there, for a test; ``current`` is the gold table that a
-        history is held against.
+        """What an existing table takes of it, for a test; ``current`` is the gold table with
+        which a history is compared.
         """
         ...
 
     def fold_of_table(self, model: Any) -> Fold:
-        """The same, as it is declared."""
+        """What a model takes of it, as currently declared."""
         ...
 
     def log_to_test(self, log: Any, test: str) -> Mapping[str, Any]:
@@ -225,27 +229,29 @@ class Declared(Protocol):
         ...
 
     def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
-        """Stop a model whose contract is enforced if it has other columns."""
+        """Stop a model whose contract is enforced if it has other columns than the contract."""
         ...
 
     def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
-        """The same of the gold tables and histories of a change log that this command builds."""
+        """Check the contracts of a change log's gold tables and histories that this command
+        builds.
+        """
         ...
 
     def may_leave(self, changes: Any, of: Fold) -> bool:
-        """Whether any event of a log may leave columns as they were."""
+        """Whether any event of a log may leave columns unchanged."""
         ...
 
     def may_doubt_key(self, changes: Any) -> bool:
-        """Whether to look for rows that say that the key of a log is none."""
+        """Whether to look for rows which show that a log's key is not unique."""
         ...
 
     def keep_doubts(self, this: Any, found: Found | Rebuilt) -> None:
-        """Have a model's table note what its new rows say of their key."""
+        """Keep with a model's table what its new rows say of their key."""
         ...
 
     def doubt_of_rows(self, this: Any, of: Fold) -> str | None:
-        """What a run says of a key that seems to be none."""
+        """The run's warning about a key that seems not to be unique."""
         ...
 
     def log_of_model(self, model: Any) -> Any:
@@ -253,23 +259,23 @@ class Declared(Protocol):
         ...
 
     def taken_events(self) -> TakenEvents:
-        """Which events the project's change logs take."""
+        """The condition of the events that the project's change logs take."""
         ...
 
     def followed(self, log: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
-        """A change log's declaration with the types that its columns have by now."""
+        """A change log's declaration with the current types of its columns."""
         ...
 
 
 class Commits(Protocol):
-    """Commits that hold rows together with what they were made of."""
+    """Commits that write rows and, in their snapshot summary, what the rows were made of."""
 
     def observed(self, this: Any, query: str, aggregates: Mapping[str, str] | None) -> str:
-        """A query of a model's rows with what is counted while they are written."""
+        """A query of a model's rows that also computes aggregates while they are written."""
         ...
 
     def replace(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:
-        """Run a statement that makes a model's table anew; dbt's message."""
+        """Run a statement that rebuilds a model's table. Returns dbt's message."""
         ...
 
     def append(
@@ -279,37 +285,39 @@ class Commits(Protocol):
         notes: Mapping[str, Any] | None = None,
         counted: Mapping[str, str] | None = None,
     ) -> str:
-        """Append a query's rows to a model's table, and count meanwhile; dbt's message."""
+        """Append a query's rows to a model's table, with aggregates computed meanwhile. Returns
+        dbt's message.
+        """
         ...
 
     def write_table(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:
-        """Run a statement that writes a model's table; dbt's message."""
+        """Run a statement that writes a model's table. Returns dbt's message."""
         ...
 
     def change(self, this: Any, statement: str, notes: Mapping[str, str] | None = None) -> None:
-        """Run a statement that changes rows which a model's table has, before it gets new ones."""
+        """Run a statement that changes existing rows of a model's table, before new ones come."""
         ...
 
     def note(self, this: Any, notes: Mapping[str, Any] | None = None) -> None:
-        """Note what was read, without rows."""
+        """Commit what was read, without rows."""
         ...
 
     def note_moved(self, this: Any) -> None:
-        """Note it where a table's marks are on tables that it read before."""
+        """Commit the marks again where a table's marks are of tables that it read before."""
         ...
 
     def refuse_overtaken(self, this: Any) -> None:
-        """Stop a model whose table somebody else has written since its run began."""
+        """Stop a model whose table another writer has changed since its run began."""
         ...
 
     def execute_noting(self, statement: str, notes: Mapping[str, str]) -> None:
-        """Run a statement that writes a table of the lake's own state, and have its commit note
-        these.
+        """Run a statement that writes a table of the lake's own state, with these notes in its
+        commit.
         """
         ...
 
     def append_more(self, this: Any, query: str, aggregates: Mapping[str, str]) -> None:
-        """Append rows to a model's table beside those that its run appends."""
+        """Append rows to a model's table in addition to those of its run."""
         ...
 
     def has_read_all(self, reader: Any, upstream: Any, wanted: Wanted = None) -> bool:
@@ -317,14 +325,14 @@ class Commits(Protocol):
         ...
 
     def write_as_read(self, reader: Any, upstream: Any, statement: str) -> None:
-        """Run a statement that writes to a table what it would read of another: nothing of that is
-        left to it then.
+        """Run a statement that writes to a table what it would read of another. The mark moves in
+        the same commit, so nothing is left to read.
         """
         ...
 
 
 class Events(Protocol):
-    """What is read for events."""
+    """The reading of events."""
 
     @property
     def topics(self) -> Any:
@@ -332,7 +340,7 @@ class Events(Protocol):
         ...
 
     def topic_matcher(self) -> TopicMatcher:
-        """What holds topics against the entries of ``vars.topics``."""
+        """The matcher of topics against the entries of ``vars.topics``."""
         ...
 
     def reconciled_sources(self) -> Sources:
@@ -340,13 +348,14 @@ class Events(Protocol):
         ...
 
     def looked_input(self, run: NodeRun, topics: Sequence[str] | None) -> LogInput:
-        """What is to be read of what other_events, whose run it is, has looked at: all in some
-        topics, or all that it had looked at before this run (None); and all that was added to it.
+        """What to read of the payloads and events that other_events has checked in this run: all
+        of them in some topics or, for None, all that it had checked before this run. Added events
+        are always included.
         """
         ...
 
     def log_to_look_at(self, model: Any, log: Mapping[str, Any]) -> LookedAt:
-        """Which events of a change log its tests look at."""
+        """The events of a change log that its tests check."""
         ...
 
     def logs_to_look_at(self) -> Sequence[LogOfProject]:
@@ -354,27 +363,25 @@ class Events(Protocol):
         ...
 
     def events_to_give(self, events: Any) -> str:
-        """A condition on rows of other_events (SQL) that holds for those that it gives to change
-        logs when it runs next.
+        """An SQL condition for the rows of other_events that its next run hands over to change
+        logs.
         """
         ...
 
     def topics_with_changes(self, events: Any) -> Sequence[str]:
-        """The topics of which any event that changes a row was decoded."""
+        """The topics with a decoded event that changes a row."""
         ...
 
     def corrected_log_times(self) -> str | None:
-        """The table of log times that are not their payload's own timestamp, None without rows."""
+        """The table of log times that differ from their payload's timestamp; None without rows."""
         ...
 
     def compacted_topics(self) -> Collection[str]:
-        """The topics that a broker has ever called compacted."""
+        """The topics that a broker has ever reported as compacted."""
         ...
 
     def compaction_of(self, topics: Sequence[str]) -> Mapping[str, bool | None]:
-        """Whether topics count as compacted; None of one of which nobody says so or the
-        contrary.
-        """
+        """Whether topics count as compacted; None for a topic of which that is unknown."""
         ...
 
     def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
@@ -399,22 +406,22 @@ class Functions(Protocol):
     """Functions that the session knows."""
 
     def know_schemas(self, texts: str) -> None:
-        """Find the schemas of a registry that framed keys and values name, which are the column
-        ``text`` of a query, for the functions that decode in this model's statements.
+        """Find the registry schemas that framed keys and values name, for the functions that
+        decode in this model's statements. The query's column ``text`` has the framed bytes.
         """
         ...
 
     def look_function(self, schemas: bool) -> str:
-        """The name of a function that looks at payloads; ``schemas``: whether it needs those that
-        the session has found.
+        """The name of a function that finds the events of payloads; ``schemas``: whether it needs
+        the schemas that the session has found.
         """
         ...
 
     def log_function(
         self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
     ) -> str:
-        """The name of a function that gives the events of a change log straight from payloads, each
-        with its row; ``schemas``: whether it needs those that the session has found.
+        """The name of a function that decodes payloads directly to the events of a change log,
+        each with its row; ``schemas``: whether it needs the schemas that the session has found.
         """
         ...
 
@@ -425,20 +432,18 @@ class Functions(Protocol):
         keys: Sequence[Sequence[str]],
         former: Mapping[str, str] | None,
     ) -> str:
-        """The name of a function that gives the rows of a change log by its events' texts."""
+        """The name of a function that makes the rows of a change log from its events' texts."""
         ...
 
     def typed_misfits(self, name: str, log: Mapping[str, Any], columns: Sequence[str]) -> str:
-        """The name of a function that gives what of a change log's misfits has a place in some of
-        its columns.
+        """The name of a function that gives the misfits of a change log which fit some of its
+        columns.
         """
         ...
 
 
 class Lake(Protocol):
-    """What a model asks of the adapter, by what it is of. Tables are dbt's relations, or their
-    names.
-    """
+    """The adapter's services for a model. Tables are dbt's relations or their names."""
 
     @property
     def sql(self) -> Statements: ...
@@ -463,7 +468,7 @@ class Lake(Protocol):
 
     @property
     def only_compiles(self) -> bool:
-        """Whether the command compiles SQL, and runs none of it."""
+        """Whether the command compiles SQL without running any."""
         ...
 
     def tell(self, message: str) -> None:
@@ -471,10 +476,10 @@ class Lake(Protocol):
         ...
 
     def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
-        """Add counters of a table to those of the command, when that is done."""
+        """Add counters of a table to those of the command; they are written when it ends."""
         ...
 
     @property
     def makes_all_anew(self) -> bool:
-        """Whether the command makes all tables anew."""
+        """Whether the command rebuilds all tables."""
         ...

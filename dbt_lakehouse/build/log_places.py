@@ -1,5 +1,5 @@
-"""Where new truncates of a change log lie among its rows (``truncate_order``): what is asked before
-the log's rows are read.
+"""Place the new truncates of a change log among its rows (``truncate_order``). This is settled
+before the log's rows are read.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from dbt_lakehouse.runs.model_run import CROSSED, TRUNCATED, NodeRun, kept
 
 @dataclass(frozen=True, slots=True)
 class LogPlaces:
-    """Finds the log times that new events get in the table of a change log."""
+    """Finds the log times of new events in the table of a change log."""
 
     lake: Lake
     this: Any
     rows: LogRows
 
     def found(self, run: NodeRun) -> NodeRun:
-        """The run with a view of the new events that get another log time than they have
-        (``places``). It is another run if earlier rows leave no place: the log is made anew then,
-        unless that has not helped before, or would lose some of them.
+        """The run, with a view of the new events whose log time changes (``places``). If earlier
+        rows leave no place, it is another run, which rebuilds the log, unless a rebuild has not
+        helped before or would lose rows.
         """
         crossed = kept(run.table, CROSSED) or 0 if run.table and run.is_incremental else 0
         found = self._placed(run)
@@ -45,8 +45,8 @@ class LogPlaces:
     def _begun_anew(self, run: NodeRun, crossed: int) -> NodeRun:
         log = self.rows.log
         reason = (
-            f"{crossed} rows or truncates came after rows that their source wrote before and behind"
-            " them, and find no place between those"
+            f"{crossed} rows or truncates came after rows that their source wrote before and"
+            " after them, and have no place between those"
         )
         return self.lake.runs.begin_run(
             self.this,
@@ -65,11 +65,11 @@ class LogPlaces:
             newest = kept(run.table, TRUNCATED)
         has_news = run.has_news_of(events) or run.has_news_of(run.origin)
         if not (has_news and truncate_order.has_several_partitions(run)):
-            # Another partition may come, and truncates were not looked for so far.
+            # Another partition may come, and truncates have not been looked for so far.
             return Placed()
         log = self.rows.log
         if not run.may_read(events, "truncates"):
-            # A truncate has no key; by that, statistics spare the files without any.
+            # A truncate has no key, so file statistics skip the files without truncates.
             conditions = [] if log["keyless"] else [(log["key"][0], "is null", None)]
             if newest == 0 or not self.lake.catalog.may_have_rows(self.this, conditions):
                 return Placed(newest=0)

@@ -1,4 +1,4 @@
-"""The rows of a change log as SQL: of its events, each with its typed row."""
+"""The rows of a change log as SQL: its events, each with its typed row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from dbt_lakehouse.runs.model_run import NodeRun
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
 Keys = Sequence[Sequence[str]]
-"""The names that record keys may have, a list for each; none for any."""
+"""The names that record keys may have, a list for each key; empty for any."""
 
 # Whether an event changes a row.
 _IS_CHANGE: Final = "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')"
-# The columns of an event that tell where it is from, and what its row does not say.
+# The columns of an event that its row does not contain.
 _HEAD: Final = (
     "event_index",
     "operation",
@@ -36,12 +36,12 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AllThere:
-    """What is read of a log that is compiled only: all that there is."""
+    """The input of a log that is only compiled: everything."""
 
     events: Any
     """other_events."""
     payloads: Any
-    """Those of bronze."""
+    """bronze's payloads."""
 
 
 def read(
@@ -51,9 +51,8 @@ def read(
     which: Part = Part.NEW,
     near: str | None = None,
 ) -> str:
-    """The events that a run of a log reads, or a part of all that it has read and is to read, as
-    their payloads say them: a relation with the columns of other_events. ``near`` is a condition on
-    `log_time` that they meet.
+    """The decoded events that a run of a log reads, or another part of its events: a relation
+    with the columns of other_events. ``near`` is a condition on their `log_time`.
     """
     return decoding.events_of(
         _input(decoding.lake, of, log, which),
@@ -63,8 +62,8 @@ def read(
 
 
 def _changes_of(log: Log) -> list[str]:
-    """The conditions on events that change a row of some log: those of snapshots are not all
-    logs'.
+    """The conditions on events that change a row of a log. Only logs that reconcile snapshots
+    take those of snapshots.
     """
     return [_IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
 
@@ -76,7 +75,7 @@ def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInpu
 
 
 class LogRows:
-    """What gives the rows of a change log, that of the model of a name."""
+    """The SQL of the rows of a change log; ``name`` is its model's."""
 
     def __init__(self, name: str, log: Log, decoding: Decoding) -> None:
         self._name: Final = name
@@ -85,7 +84,7 @@ class LogRows:
 
     @property
     def leaves_columns(self) -> bool:
-        """Whether its rows have a column of what events leave as it was."""
+        """Whether its rows have a column for what events leave unchanged."""
         return bool(self.log["key"]) or self.log["partial"]
 
     @property
@@ -95,8 +94,8 @@ class LogRows:
 
     @property
     def value_columns(self) -> list[str]:
-        """The value columns of its rows, quoted: what the source said beside those is of one event
-        alone.
+        """The value columns of its rows, quoted. Columns beside the row are left out: they are of
+        a single event.
         """
         return quoted(
             spec["column"]
@@ -111,9 +110,9 @@ class LogRows:
         places: str | None = None,
         has_former: bool = False,
     ) -> str:
-        """Its rows, of a relation of ``new`` or ``typed``; the query fails on an event whose record
-        key has other names than ``keys``. ``places`` is a relation of the events that get another
-        log time, ``has_former`` as in ``typed``.
+        """The rows, as SQL, of a relation from ``new`` or ``typed``; the query fails on an event
+        whose record key has other names than ``keys``. ``places`` is a relation of the events
+        whose log time changes; ``has_former`` means that ``typed`` got ``former``.
         """
         refusal = message_keys.REFUSAL if keys else None
         return render(
@@ -141,7 +140,7 @@ class LogRows:
         return f"(\n{render('log_events', relations=relations, head=_HEAD)}\n)"
 
     def _decoded(self, found: LogInput, keys: Keys) -> str:
-        """Events of payloads by a function that knows the log, straight from the bytes."""
+        """The events of payloads, decoded from the bytes by a function that knows the log."""
         format_sql = found.format or self._decoding.payload_format()
         conditions = declarations.payload_conditions(self.log)
         payloads = part("payloads", "payloads_to_read", found, format_sql, conditions)
@@ -159,13 +158,13 @@ class LogRows:
         return part("payloads", "wanted", events, found, declarations.event_conditions(self.log))
 
     def read(self, of: NodeRun | AllThere, which: Part = Part.NEW, near: str | None = None) -> str:
-        """The same events, or others of the log's, see ``read``."""
+        """Events of the log as decoded, see the function ``read``."""
         return read(self._decoding, of, self.log, which, near)
 
     def typed(self, events: str, keys: Keys = (), former: Mapping[str, str] | None = None) -> str:
-        """Events with their rows, of a relation with the columns of other_events. ``former`` is
-        given if events with other keys come before all others: what fields of the key were called
-        in those, by their names.
+        """Events with their rows, from a relation with the columns of other_events. ``former`` is
+        given if events with other keys come before all others: it maps the names of key fields to
+        their names in those events.
         """
         function = self._decoding.lake.functions.typed_rows(self._name, self.log, keys, former)
         # No column has a record's digest.
@@ -175,9 +174,9 @@ class LogRows:
         return f"(\n{rows}\n)"
 
     def of_former(self, run: NodeRun, keys: Keys, former: Mapping[str, str]) -> str:
-        """Its rows where events with other keys come before all others."""
+        """The rows of a log where events with other keys come before all others."""
         return self.sql(self.typed(self.read(run), keys, former), keys, run.places, has_former=True)
 
     def fitting(self, columns: Sequence[str]) -> str:
-        """The name of a function that gives what of misfits has a place in some columns."""
+        """The name of a function that gives the misfits which fit some columns."""
         return self._decoding.lake.functions.typed_misfits(self._name, self.log, columns)

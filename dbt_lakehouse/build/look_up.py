@@ -1,5 +1,5 @@
-"""What is known of the keys for which it may make a difference, and with it the events to fold: the
-second step of an incremental run of a gold table (``current_state``).
+"""Look up known state of the keys where it may make a difference, and the events to fold with it:
+the second step of an incremental run of a gold table (``current_state``).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from dbt_lakehouse.runs.model_run import NodeRun
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a run looks up, and from what; relations are SQL to select from."""
+    """What a run looks up, and where. Relations are SQL to select from."""
 
     plan: Plan
     found: Found | None
@@ -29,12 +29,12 @@ class Question:
     remembered: str
     """`deleted_keys` up to where the run reads it."""
     deletes: str | None
-    """The deletes without a set of a namespace, None of other tables."""
+    """The deletes without a set of a namespace; None for other tables."""
     truncates: Sequence[Truncate]
     hit_by_others: str | None
     """The keys that a delete without a set hits or that have expired."""
     resting: str | None
-    """The keys whose rows have got values of others'."""
+    """The keys whose rows have got other keys' values."""
     is_late: str
     """The condition of ``sql/late_states.sql``."""
     horizon: str | None
@@ -48,13 +48,13 @@ class Answer:
     refolded_keys: int
     """Keys that are folded from their whole log."""
     keys_beyond_log: int
-    """Those of them whose known state the log does not reach back to."""
+    """Those of them whose known state is from before the log's first event."""
     late_after_purge: int
-    """Keys that may have had a state that was forgotten."""
+    """Keys that may have had a state that was purged."""
 
 
 NOTHING_KNOWN: Final = Answer("", 0, 0, 0)
-"""Where nothing was looked up."""
+"""The answer of a run without a look-up."""
 
 
 class LookUp:
@@ -78,7 +78,7 @@ class LookUp:
         """The states of the new events, None if none of their keys is looked up."""
 
     def answer(self) -> Answer:
-        """Look up what is to be looked up."""
+        """Look the keys up."""
         asked, view = self._asked, self._view
         refolded = self._evaluate_refolded()
         self._lake.sql.evaluate(
@@ -127,8 +127,8 @@ class LookUp:
         return view_of(self._model.this, name)
 
     def _evaluate_refolded(self) -> str | None:
-        """The view of the keys that are folded from their whole log in any case, None if there is
-        no reason for any.
+        """The view of the keys that are folded from their whole log in any case, None without
+        such keys.
         """
         asked = self._asked
         new_truncates = [each.position for each in asked.truncates if each.is_new]
@@ -156,8 +156,8 @@ class LookUp:
         return name
 
     def _ranges(self, refolded: str | None) -> list[list[str]]:
-        """The ranges of the keys that are looked up: of all states, if these are all, or few;
-        another query otherwise.
+        """The ranges of the looked-up keys. They are those of all states if all are looked up or
+        they are few; otherwise it takes another query.
         """
         plan, found = self._asked.plan, self._asked.found
         name = self._view("known")
@@ -203,7 +203,9 @@ class LookUp:
         return count
 
     def _read_whole_log(self) -> int:
-        """Read all events of the misplaced keys; of so many of these it does not have all."""
+        """Read all events of the misplaced keys. Returns the number of keys whose events the log
+        does not have completely.
+        """
         view = self._view
         deletes = None
         if self._fold.namespace is not None:

@@ -1,4 +1,4 @@
-"""A model at work: what dbt says of it, and what all kinds of tables do when they are built."""
+"""A model that is built: dbt's description of it, and the steps that all kinds of tables share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +15,10 @@ from dbt_lakehouse.runs.model_run import NodeRun
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model as its materialization has it.
+    """A model, as its materialization gets it.
 
     ``node`` is dbt's, ``sql`` its compiled text, ``as_of`` the moment of the run as text, and
-    ``created`` the statement that makes its table of a query.
+    ``created`` gives the statement that creates its table from a query.
     """
 
     this: Any
@@ -34,8 +34,8 @@ class Model:
 
 
 class Built(NamedTuple):
-    """What dbt is told of a model that was built: its message, the statement that wrote the table,
-    if one did, and what is doubtful.
+    """The result of a build for dbt: its message, the statement that wrote the table, if one did,
+    and warnings.
     """
 
     message: str
@@ -44,24 +44,24 @@ class Built(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What a rebuild may lose: what it is, and the query that counts it."""
+    """What a rebuild may lose: its description, and the query that counts it."""
 
     what: str
     query: str
 
 
 def view_of(this: Any, name: str) -> str:
-    """The name of a view of the model of a table; all of them begin with that of ``""``."""
+    """The name of a view of a table's model; all of them begin with the one for ``""``."""
     return f"{this.schema}__{this.identifier}__{name}"
 
 
 def pinned(table: Any, snapshot: str) -> str:
-    """A table at a snapshot, to select from. A model writes to tables that it reads, as others do
-    at the same time, and an evaluated view of which a part is lost (with an executor) is evaluated
-    again: only fixed snapshots stay what they were.
+    """A table at a snapshot, to select from. A model writes to tables that it reads, other
+    writers do so at the same time, and Spark recomputes an evaluated view after losing part of it
+    (with an executor): only fixed snapshots stay the same.
     """
     if snapshot == NO_SNAPSHOT:
-        # Not a subquery of the one with rows: that would hide the rows' sequence numbers.
+        # Not a subquery of the table: that would hide the rows' sequence numbers.
         return (
             "(select *, cast(null as bigint) as _last_updated_sequence_number"
             f" from {table} where false)"
@@ -77,14 +77,16 @@ def value_of(lake: Lake, query: str) -> Any:
 
 
 def pinned_now(lake: Lake, table: Any) -> str:
-    """A table as it is now, to select from; its name if it isn't there, which Spark then tells."""
+    """A table at its current snapshot, to select from. If the table does not exist, its name, and
+    Spark reports the error.
+    """
     now = lake.catalog.look_at(table)
     return str(table) if now is None else pinned(table, now.snapshot)
 
 
 class Building(ABC):
-    """A model's table that is built. Kinds of tables say how (``build``), and what a rebuild of
-    theirs may lose beside rows of events that are gone (``losses``).
+    """The build of a model's table. Each kind of table implements it (``build``), and says what a
+    rebuild may lose beside rows of events that are gone (``losses``).
     """
 
     def __init__(self, lake: Lake, model: Model) -> None:
@@ -94,8 +96,8 @@ class Building(ABC):
 
     @property
     def run(self) -> NodeRun:
-        """What the model's compilation has found out. Raises ``CompilationError`` if that has not
-        asked what is new.
+        """The run that the model's compilation has begun. Raises ``CompilationError`` if the
+        compilation has not asked for new rows.
         """
         return self.lake.runs.run_of(self.this)
 
@@ -104,7 +106,7 @@ class Building(ABC):
         """Bring the table up to date."""
 
     def losses(self) -> Iterable[Loss]:
-        """What a rebuild may lose beside rows whose last event is gone."""
+        """Losses of a rebuild beside rows whose last event is gone."""
         return ()
 
     def view(self, name: str) -> str:
@@ -112,7 +114,7 @@ class Building(ABC):
         return view_of(self.this, name)
 
     def pinned(self, table: Any) -> str:
-        """A table as it is now, to select from."""
+        """A table at its current snapshot, to select from."""
         return pinned_now(self.lake, table)
 
     def read(self, upstream: Any) -> str:
@@ -128,7 +130,7 @@ class Building(ABC):
         return bool(self.lake.sql.query(f"select 1 from ({query}) limit 1"))
 
     def replaced(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
-        """Make the table anew of a query, and note with its rows what was read."""
+        """Rebuild the table from a query, and note what was read in the same commit."""
         statement = self.model.created(query)
         return Built(self.lake.commits.replace(self.this, statement, notes), statement)
 
@@ -138,23 +140,23 @@ class Building(ABC):
         notes: Mapping[str, Any] | None = None,
         counted: Mapping[str, str] | None = None,
     ) -> Built:
-        """Add a query's rows to the table, and note with them what was read; ``counted`` are SQL
-        aggregates of what the lake keeps of them.
+        """Append a query's rows to the table, and note what was read in the same commit;
+        ``counted`` are the SQL aggregates over them that the lake keeps.
         """
         return Built(self.lake.commits.append(self.this, query, notes, counted), query)
 
     def written(self, statement: str, notes: Mapping[str, Any] | None = None) -> Built:
-        """Run a statement that writes the table, and note with its rows what was read."""
+        """Run a statement that writes the table, and note what was read in the same commit."""
         return Built(self.lake.commits.write_table(self.this, statement, notes), statement)
 
     def unchanged(self, message: str = "nothing new") -> Built:
-        """Leave the table as it is, for there is nothing to do."""
+        """Leave the table as it is, since there is nothing to do."""
         self.lake.commits.note_moved(self.this)
         return Built(message)
 
     def refuse_loss(self) -> None:
-        """Stop a rebuild that was not asked for if the table would lose something by it: if what
-        that was made of is not there any more. Raises ``CompilationError``.
+        """Stop a rebuild that the user did not ask for if the table would lose anything by it,
+        because the events that it was made of are gone. Raises ``CompilationError``.
         """
         run = self.run
         if not run.reason:
@@ -165,8 +167,8 @@ class Building(ABC):
                 if lost := self.value(query):
                     raise CompilationError(
                         f"{self.this} has to be rebuilt: {run.reason}. But {lost} {what} of events"
-                        f" that {upstream} no longer has, and would be lost. Bring back what they"
-                        " were made of, or accept the loss with"
+                        f" that {upstream} no longer has, and would be lost. Restore these events,"
+                        " or accept the loss with"
                         f" `dbt run --full-refresh -s {self.model.node['name']}`"
                     )
         self.lake.tell(f"{self.this} is rebuilt: {run.reason}")
@@ -188,7 +190,7 @@ class Building(ABC):
             ),
         )
         if self.run.rolled_back_from:
-            # What it has read may have taken rows away: those would be back.
+            # It may have read events that deleted rows; a rebuild would bring those rows back.
             read = pinned(upstream, self.run.rolled_back_from)
             yield Loss(
                 "of the rows that it has read are",
@@ -202,21 +204,22 @@ class Building(ABC):
             )
 
     def _places(self, table: Any) -> str:
-        """Where a table's rows are from."""
+        """The columns of a table that say where its rows are from."""
         parent = "_position." if "_position" in self.lake.catalog.columns_of(table) else ""
         return ", ".join(f"{parent}{name}" for name in ("topic", "partition", "offset"))
 
 
 class AppendOnly(Building):
-    """A table that only ever gets new rows: those that its SQL makes of what is new upstream
-    (``new_rows``). What was read is committed with them, so a run that was cut off is repeated, and
-    adds nothing twice. Appends of others since the run began stop it: they would be added again.
+    """A table that only gets new rows: those that its SQL makes of what is new upstream
+    (``new_rows``). The same commit notes what was read, so an interrupted run is repeated without
+    adding anything twice. A run stops if another writer has appended since it began, because it
+    would append the same rows again.
 
     A rebuild is ``create or replace``: earlier snapshots stay, and readers see no gap.
     """
 
     def build(self) -> Built:
-        """Append what is new, or make the table anew."""
+        """Append the new rows, or rebuild the table."""
         if not self.run.is_incremental:
             self.refuse_loss()
             return self.replaced(self.model.sql)
@@ -227,13 +230,13 @@ class AppendOnly(Building):
 
 
 class StateTable(Building):
-    """A table of the lake's own state, which other models write to: made with the columns that its
-    description has, and never made anew. Of a model that reads something (``new_rows``) the rows
-    are merged into it by ``unique_key``.
+    """A table of the lake's own state, which other models write to. It gets the columns of its
+    description, and is never rebuilt. If its model reads something (``new_rows``), the rows are
+    merged into it by ``unique_key``.
     """
 
     def build(self) -> Built:
-        """Make the table, and merge what is new into it."""
+        """Create the table, and merge the new rows into it."""
         self.lake.catalog.own_table(self.model.node["name"])
         if not self.model.node["refs"] or not self.run.has_news:
             return self.unchanged()

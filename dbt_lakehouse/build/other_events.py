@@ -1,4 +1,4 @@
-"""other_events: the events that no change log takes, of payloads that are looked at once."""
+"""other_events: the events that no change log takes, from payloads that are looked at once."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,24 +19,24 @@ from dbt_lakehouse.runs.model_run import LOG_TIMES, NodeRun, kept
 from dbt_lakehouse.runs.taken import Changed, text_of
 
 _LOOKING: Final = {LOOKED: "true"}
-"""What a commit notes that has looked at new payloads."""
+"""The note of a commit that has looked at new payloads."""
 
 Partition = Mapping[str, Any]
-"""A partition that new payloads have come from (``new_partitions.sql``), with its ``topic`` and
-``partition`` beside its name, which is both as JSON.
+"""A partition with new payloads (``new_partitions.sql``): its ``topic`` and ``partition``, and
+both as JSON in ``name``.
 """
 
 
 class OtherEvents(Building):
     """Looks at each new payload once, and keeps the events that no change log takes (``taken``).
 
-    Its commits say how far bronze was looked at and what was there, so change logs read bronze as
-    far as it has, and only where there is something for them. It is append-only but for what logs
-    that are declared later take out of it.
+    Its commits say how far bronze was looked at and what was found. So change logs read bronze as
+    far as it has, and only where it has something for them. It is append-only, except that events
+    go which a log declared later takes.
     """
 
     def build(self) -> Built:
-        """Look at what is new, and judge the tombstones and the ended snapshots of it."""
+        """Read the new payloads, then judge its tombstones and ended snapshots."""
         before = self._events_before()
         change = self._changed_logs()
         built = self._brought_up(before, change)
@@ -64,12 +64,14 @@ class OtherEvents(Building):
         return self.appended(self._untaken(self.model.sql), _LOOKING)
 
     def _has_payloads(self) -> bool:
-        """Whether there are new payloads where something is new of bronze: compaction adds none."""
+        """Whether there are new payloads. What is new in bronze may have none: compaction adds no
+        rows.
+        """
         return LOG_TIMES in self.run.keeps
 
     def _untaken(self, query: str) -> str:
-        """Of a query's events those that no log takes; what is counted is counted of all of them,
-        of which a row may stand for many.
+        """The events of a query that no log takes. The aggregates are over all of its events, of
+        which a row may stand for many.
         """
         events = self.lake.commits.observed(self.this, query, source_filter.aggregates("events"))
         return render("untaken", events=events)
@@ -77,8 +79,8 @@ class OtherEvents(Building):
     # -- what change logs take
 
     def _changed_logs(self) -> Changed | None:
-        """What the project's change logs take otherwise than when the rows were brought up to
-        them; None for nothing. What is committed from now on notes them.
+        """The difference between what the project's change logs take now and what they took when
+        the rows were last adapted; None without one. Commits from here on note the current state.
         """
         table, run = self.lake.catalog.look_at(self.this), self.run
         before = None if table is None else text_of(table)
@@ -89,10 +91,10 @@ class OtherEvents(Building):
         return now.changed(before)
 
     def _follow_logs(self, change: Changed) -> None:
-        """Bring the rows up to what change logs take by now.
+        """Adapt the rows to the present change logs.
 
-        In one commit, which notes what they were brought up to: between two, nothing would tell
-        which events are where.
+        It takes a single commit, which notes what the rows were adapted to: between two commits,
+        nothing would tell where which events are.
         """
         comes, leaves = change.come != "false", change.left != "false"
         if not comes and not leaves:
@@ -110,8 +112,8 @@ class OtherEvents(Building):
     # -- log times
 
     def _keep_log_times(self) -> None:
-        """Keep the log times that were found for new payloads while the model was compiled, in
-        place of what a run has kept that was cut off behind it.
+        """Keep the log times that compilation found for new payloads. They replace those of a run
+        that was interrupted after writing them.
         """
         run, name = self.run, self.lake.catalog.own_table("log_times")
         table, reading = self.lake.catalog.look_at(name), run.reading(run.origin)
@@ -135,8 +137,8 @@ class OtherEvents(Building):
     # -- a lake of before there was other_events (dbt_lakehouse/runs/moving.py)
 
     def _events_before(self) -> str | None:
-        """The change_events that there was in place of it, to select from; None if there is none to
-        take over.
+        """The change_events table that an earlier version had in its place, to select from; None
+        if there is none to take over.
         """
         if self.lake.catalog.look_at(self.this) is not None or self.lake.makes_all_anew:
             return None
@@ -147,8 +149,8 @@ class OtherEvents(Building):
         return f"{name} version as of {table.snapshot}"
 
     def _taken_over(self, before: str) -> Built:
-        """Make the table of what change_events has that no log takes. The commit notes how far that
-        has read bronze, and what it keeps is kept on.
+        """Make the table of those rows of change_events that no log takes. The commit notes how
+        far change_events has read bronze, and carries its notes on.
         """
         run, name = self.run, moving.before_of(str(self.this))
         table = self.lake.catalog.look_at(name)
@@ -161,13 +163,13 @@ class OtherEvents(Building):
         run.readings[bronze] = run.readings[bronze]._replace(until=marks.marks_of(table)[bronze])
         built = self.replaced(events, {**_LOOKING, moving.MOVED: "true"})
         self.lake.tell(
-            f"{self.this} has taken over what no change log takes of {name}, which nothing reads"
-            " any more: `dbt run-operation drop_change_events` frees its space"
+            f"{self.this} has taken over the events of {name} that no change log takes. {name} is"
+            " not read any more: `dbt run-operation drop_change_events` frees its space"
         )
         return built
 
     def _move_log_times(self, before: str, table: Table) -> None:
-        """Keep the log times that change_events has given."""
+        """Keep the log times that change_events has assigned."""
         name, bronze = self.lake.catalog.own_table("log_times"), str(self.run.origin)
         self.lake.sql.execute(f"delete from {name}")
         self.lake.commits.execute_noting(
@@ -181,14 +183,14 @@ class OtherEvents(Building):
 
 
 def looked_events(of: Compiling) -> str:
-    """The events of new payloads, and which of them change logs take."""
+    """The SQL of the events of new payloads, which also says which of them change logs take."""
     payloads = of.new_rows(of.reads["payloads"])
     partitions = _new_partitions(of, payloads) if of.is_building else []
     corrections = _log_time_corrections(of, payloads, partitions)
     if partitions:
         format_sql = _format_of(of, partitions)
     else:
-        # Each payload's topic is held against the patterns.
+        # Each payload's topic is matched against the patterns.
         format_sql = of.decoding.payload_format()
     formatted = part("payloads", "formatted", payloads, format_sql)
     return render(
@@ -202,7 +204,7 @@ def looked_events(of: Compiling) -> str:
 
 
 def _new_partitions(of: Compiling, payloads: str) -> list[Partition]:
-    """The partitions that new payloads have come from, asked for once."""
+    """The partitions of new payloads, found by one query."""
     run = of.lake.runs.run_of(of.this)
     if not run.has_news:
         return []
@@ -211,8 +213,8 @@ def _new_partitions(of: Compiling, payloads: str) -> list[Partition]:
 
 
 def _format_of(of: Compiling, partitions: Sequence[Partition]) -> str:
-    """The format of new payloads, as SQL: by ``vars.topics``, of the topics in which there are any.
-    It is kept with the table.
+    """The format of new payloads, as SQL: by ``vars.topics``, for the topics that have any. The
+    formats are kept with the table.
     """
     in_order = sorted(partitions, key=itemgetter("landed_at"), reverse=True)
     first = {each["topic"]: each["landed_at"] for each in in_order}
@@ -226,10 +228,10 @@ def _format_of(of: Compiling, partitions: Sequence[Partition]) -> str:
 def _log_time_corrections(
     of: Compiling, payloads: str, partitions: Sequence[Partition]
 ) -> str | None:
-    """Where the log time of a payload is not its own timestamp, which is rare, since few timestamps
-    lie behind an earlier one: a relation of topic, partition, offset and log_time, or None for no
-    such payload. It is evaluated before the payloads are decoded, so that Spark knows how small it
-    is and doesn't shuffle all events to join it.
+    """The payloads whose log time differs from their timestamp, which is rare, since few
+    timestamps lie before an earlier one: a relation of topic, partition, offset and log_time, or
+    None without such payloads. It is evaluated before the payloads are decoded, so that Spark
+    knows its size and does not shuffle all events for the join.
     """
     if not of.is_building:
         earlier = of.reads["log_times"] if of.goes_on else None
@@ -260,7 +262,7 @@ def _earlier_log_times(run: NodeRun, log_times: Any) -> str:
 
 
 def _known_log_times(lake: Lake, run: NodeRun, earlier: str | None) -> Known:
-    """What partitions have got so far."""
+    """The last offset and log time of partitions so far."""
     if earlier is None or run.table is None:
         return {}
     held: Known | None = kept(run.table, LOG_TIMES)

@@ -1,5 +1,5 @@
-"""The models of ours that read what other_events has: what could not be decoded, and what is of no
-table alone.
+"""Our own models that read the same input as other_events: payloads that could not be decoded,
+and deletes that are of no single table.
 """
 
 from dbt_lakehouse.build.compiling import Compiling, near_positions
@@ -7,7 +7,7 @@ from dbt_lakehouse.build.templates import render
 
 
 def quarantined_payloads(of: Compiling) -> str:
-    """What could not be decoded, with its bytes."""
+    """The payloads that could not be decoded, with their bytes."""
     events, payloads = of.new_rows(of.reads["events"], wanted="invalid"), of.reads["payloads"]
     near = None
     if of.is_building and of.lake.runs.run_of(of.this).has_news:
@@ -18,13 +18,13 @@ def quarantined_payloads(of: Compiling) -> str:
 
 
 def set_less_deletes(of: Compiling) -> str:
-    """Aerospike's deletes without a set, which are of all tables of their namespace."""
+    """Aerospike's deletes without a set, which concern all tables of their namespace."""
     events = of.new_rows(of.reads["events"], wanted="set_less_deletes")
     return render("set_less_deletes", events=events)
 
 
 def deleted_keys(of: Compiling) -> str:
-    """The keys that new deletes without a set say are gone, with what is remembered of them."""
+    """The keys that new deletes without a set say are gone, with their remembered state."""
     deletes, goes_on = of.reads["deletes"], of.goes_on
     if of.is_building:
         run = of.begin_run([deletes], merges=True)

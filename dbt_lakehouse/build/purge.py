@@ -9,14 +9,14 @@ from dbt_lakehouse.runs.model_run import HORIZON, PURGED
 
 
 def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
-    """Forget the states that were recorded more than so many days before ``as_of``, and note the
+    """Forget the states that were recorded more than ``days`` days before ``as_of``, and note the
     newest time among them (of the log or of the source) as the table's purge horizon: an event of
-    an unknown key whose log time or source time is not after the horizon may belong to a forgotten
-    state, so it is folded with its key's whole log.
+    an unknown key whose log time or source time is not after the horizon may belong to a
+    forgotten state, so it is folded with its key's whole log.
 
-    A namespace's deletes without a set are for its gold tables to read: those that one of them has
-    not read yet stay, however old they are. A table whose model was not there meanwhile finds noted
-    that some are gone, and is built anew (``dbt_lakehouse.runs.model_run``).
+    A namespace's deletes without a set are for its gold tables to read: a delete that one of them
+    has not read yet stays, however old it is. A table whose model was absent meanwhile finds the
+    purge noted, and is rebuilt (``dbt_lakehouse.runs.model_run``).
     """
     # Most runs have nothing to forget, and find out without a query.
     if not lake.catalog.may_have_rows(
@@ -25,7 +25,7 @@ def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
     ):
         return
     old = view_of(this, "old")
-    # Rows are chosen by a column of Iceberg's own, which a delete can't ask for.
+    # Rows are chosen by an Iceberg metadata column, which a delete can't use.
     lake.sql.evaluate(
         old,
         render(
@@ -43,7 +43,8 @@ def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
         notes = {HORIZON: horizon}
         if found["sequence"] is not None:
             notes[PURGED] = found["sequence"]
-        # Before the states go: who finds neither would take a late event for the first.
+        # Before the states go: a run that finds neither would take a late event for the key's
+        # first.
         lake.commits.note(this, notes)
         lake.sql.execute(render("forget_old_states", deleted_keys=this, old=old))
         lake.count(f"{this.schema}.{this.identifier}", {"purged_keys": found["keys"]}, as_of)

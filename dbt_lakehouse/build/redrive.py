@@ -1,12 +1,12 @@
-"""Quarantined payloads decoded again, with today's decoders and today's ``vars.topics``: what
-``lakehouse redrive`` runs.
+"""Decode quarantined payloads again, with the current decoders and ``vars.topics``: the work of
+``lakehouse redrive``.
 
-Events that are there now are appended to other_events at the positions of their payloads, with the
-log time that those have; only then the ``invalid`` rows that they replace go. Change logs follow
-these appends, so the next ``dbt run`` takes the events on, and folds keys anew for which they come
-before what is known. A payload that fails still stays in quarantine, with today's reason. Events of
-a payload that were good already stay as they are. Each step can be repeated: what a crash has left,
-the next call finds done, or does.
+Events that can be decoded now are appended to other_events at the positions of their payloads,
+with their log times; only then are the ``invalid`` rows deleted that they replace. Change logs
+follow these appends. So the next ``dbt run`` takes the events on, and folds keys again if the
+events come before their known state. A payload that still fails stays in quarantine, with its
+current reason. Events of a payload that were good already stay as they are. Each step can be
+repeated: the next call completes what a crash has left.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from dbt_lakehouse.declared.columns import quoted
 
 
 class Tables(NamedTuple):
-    """The tables that it reads and writes; ``logs`` are the change logs that are there."""
+    """The tables that it reads and writes; ``logs`` are the existing change logs."""
 
     events: Any
     quarantine: Any
@@ -29,11 +29,10 @@ class Tables(NamedTuple):
 
 
 def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[str]) -> None:
-    """Decode again the payloads with one of these error codes, of these topics; none takes all.
+    """Decode again the payloads with one of these error codes, of these topics; empty means all.
 
-    Leaves what it has done in the view ``global_temp.redriven``, for the session that has asked:
-    payloads (tried), decoded (of them, without any ``invalid`` event now), events (appended,
-    without the invalid ones).
+    The counts are left in the session's view ``global_temp.redriven``: payloads (tried), decoded
+    (of them, without any ``invalid`` event now), events (appended, without the invalid ones).
     """
     events, quarantine, payloads, logs = tables
     follows = lake.commits.has_read_all(quarantine, events, "invalid")
@@ -60,7 +59,7 @@ def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[s
     if outcome["payloads"] > 0:
         lake.sql.execute(render("delete_redriven", relation=events, only_invalid=True))
         lake.sql.execute(render("delete_redriven", relation=quarantine, only_invalid=False))
-        # Of one that is behind, the next run adds them with all else that is new.
+        # If the log is behind, its next run adds them with everything else that is new.
         if follows:
             again = render("quarantine_again", quarantine=quarantine)
             lake.commits.write_as_read(quarantine, events, again)

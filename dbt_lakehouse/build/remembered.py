@@ -1,4 +1,4 @@
-"""What `silver.deleted_keys` remembers of a gold table: the states of its absent keys, and its
+"""The memory of a gold table in `silver.deleted_keys`: the states of its absent keys, and its
 newest truncates.
 """
 
@@ -18,14 +18,14 @@ OF_NAMESPACES: Final = "aerospike:"
 
 
 def truncates_scope(model: Any) -> str:
-    """Under which name a table's truncates are remembered."""
+    """The scope under which a table's truncates are remembered."""
     return f"{OF_TRUNCATES}{model.scope}"
 
 
 class Remembered:
-    """What is remembered of the table of a model, and how it gets there.
+    """What is remembered of a model's table, and the statements that write it.
 
-    Each change is made before the table's own commit: a crash between them loses nothing.
+    Each change is made before the table's own commit, so a crash between them loses nothing.
     """
 
     def __init__(self, lake: Lake, model: Model, fold: Fold) -> None:
@@ -38,25 +38,25 @@ class Remembered:
 
     @property
     def horizon(self) -> str | None:
-        """Up to when states were forgotten, as text; None for never."""
+        """The time up to which states were purged, as text; None for never."""
         table = self._lake.catalog.look_at(self.table)
         return None if table is None else table.noted(HORIZON)
 
     def has_states(self) -> bool:
-        """Whether there may be states of the table's keys."""
+        """Whether the table's keys may have remembered states."""
         return self._lake.catalog.may_have_rows(self.table, [("scope", "=", self._model.scope)])
 
     def has_truncates(self) -> bool:
-        """Whether there may be truncates of the table."""
+        """Whether the table may have remembered truncates."""
         return self._lake.catalog.may_have_rows(self.table, [("scope", "=", self._truncates)])
 
     def has_deletes(self, namespace: str, since: int = 0) -> bool:
-        """Whether there may be deletes without a set, of commits above a sequence number."""
+        """Whether there may be deletes without a set, from commits above a sequence number."""
         scope = f"{OF_NAMESPACES}{namespace}"
         return self._lake.catalog.may_have_rows(self.table, [("scope", "=", scope)], since=since)
 
     def newest(self) -> Newest:
-        """The newest of all that is known of the table's keys, which it takes a query to find."""
+        """The newest time of all known states of the table's keys; it takes a query."""
         query = render(
             "newest_known", table=self._model.this, deleted_keys=self.table, scopes=self.scopes
         )
@@ -64,8 +64,8 @@ class Remembered:
         return Newest(*row.values())
 
     def find_truncates(self, log: str, remembered: str | None) -> list[Truncate]:
-        """The newest truncates among rows of the log and those that ``remembered`` has, see
-        ``sql/find_truncates.sql``; also made a view, ``truncates``.
+        """The newest truncates among the log's rows and the ``remembered`` ones, see
+        ``sql/find_truncates.sql``. Also makes the view ``truncates`` of them.
         """
         query = render(
             "find_truncates",
@@ -87,8 +87,8 @@ class Remembered:
         return found
 
     def keep_truncates(self, truncates: Sequence[Truncate], *, rebuild: bool = False) -> None:
-        """Keep the new ones of some truncates. A rebuild keeps those of the log and no others: what
-        the log has may have been declared anew.
+        """Keep the new ones among some truncates. A rebuild keeps those of the log and drops
+        others: the log may have been redeclared.
         """
         if truncates:
             self._lake.commits.refuse_overtaken(self._model.this)
@@ -110,7 +110,7 @@ class Remembered:
             )
 
     def keep_absent(self, states: str, *, refolded: bool) -> None:
-        """Keep the keys of folded states that end absent, see ``sql/remember_absent_keys.sql``."""
+        """Keep the states of keys that end absent, see ``sql/remember_absent_keys.sql``."""
         self._lake.commits.refuse_overtaken(self._model.this)
         self._lake.sql.execute(
             render(
@@ -126,7 +126,7 @@ class Remembered:
         )
 
     def forget_unknown(self, log: str, deletes: str | None) -> None:
-        """Forget the states of keys that the log does not have, or no longer."""
+        """Delete the states of keys that the log does not have (any more)."""
         self._lake.sql.execute(
             render(
                 "forget_unknown_keys",

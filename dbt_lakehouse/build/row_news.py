@@ -1,9 +1,9 @@
-"""What is new to a table without a key, where all of it comes after what is known of the rows that
-it names: then the copies that are there and the new steps are all that has to be counted.
+"""The fast path of a table without a key: if all new steps come after the known states of the rows
+that they name, existing copies and new steps are all that has to be counted.
 
-Copies say the place of the newest event that named their row. A row without a copy may have been
-deleted by an event of which the table has no trace: of such rows the log is asked, from the first
-of their new steps on, whether it has a step there that was read before.
+A copy has the place of the newest event that named its row. A row without a copy may have been
+deleted by an event that left no trace in the table. For such rows the log is searched, from their
+first new step on, for a step that was read before.
 """
 
 from typing import Final
@@ -20,11 +20,11 @@ class RowNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.steps: Final = table.view("known_steps")
-        """The view of what is to be counted, with the columns of events.row_steps."""
+        """The view of the steps to count, with the columns of events.row_steps."""
 
     @property
     def _may_suffice(self) -> bool:
-        """Whether nothing but steps of rows can have changed a copy."""
+        """Whether only steps of rows can have changed a copy."""
         table = self._table
         return table.may_go_on_from_its_rows and not table.has_rows(
             f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
@@ -46,7 +46,7 @@ class RowNews:
         return True
 
     def _come_last(self, own: str, news: str) -> bool:
-        """Whether no new step belongs before any that was read of its row."""
+        """Whether every new step comes after all steps of its row that were read before."""
         table = self._table
         (found,) = table.lake.sql.query(render("unplaced_steps", own=own, news=news))
         if found["late"]:

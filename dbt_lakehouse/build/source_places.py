@@ -1,13 +1,13 @@
-"""Places of a change log's rows in the source's own order (``order_by``): what becomes of rows that
-say none, and what the run says of places that go back.
+"""Places of a change log's rows in the source's own order (``order_by``): rows without a place
+get one, and the run warns of places that go back.
 
-An event that says no place, a tombstone of a compacted topic, say, has that of the row before it in
-its partition, and comes behind that; of a log that a column of the row orders, that of its key's
-row before. Where no row before it says one it stays without, and comes before all that have one.
-So does a truncate of a table that a column orders: it is of no key, and ends no row.
+An event without a place, for example a tombstone of a compacted topic, gets the place of the row
+before it in its partition, and comes behind that row; in a log ordered by a column, that of its
+key's row before. If no row before it has one, it stays without a place and comes before all rows
+that have one. So does a truncate of a table that a column orders: it has no key, and ends no row.
 
-A MERGE gives the places behind the append. What reads what was appended sees none of them, so gold
-folds such keys from the whole log (misplaced_keys.sql).
+A MERGE writes the places after the append. A reader of the appended rows sees none of them, so
+gold folds such keys from the whole log (misplaced_keys.sql).
 """
 
 import json
@@ -21,25 +21,25 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.model_run import SOURCE_PLACES
 from dbt_lakehouse.texts import counted
 
-# More partitions are not kept: each run would write down all of them.
+# Beyond this number places are not kept: each run would rewrite all of them.
 _MOST_PARTITIONS: Final = 1000
 
 
 class Found(NamedTuple):
-    """What new rows of a partition say of their places."""
+    """The places in a partition's new rows."""
 
     topic: str
     partition: int
     rows: int
     placeless: int
-    """So many say none."""
+    """Rows without a place."""
     truncates: int
-    """So many of these are truncates."""
+    """Truncates among the rows without a place."""
     newest: str | None
 
     @property
     def name(self) -> str:
-        """The partition's."""
+        """The partition's name."""
         return f"{self.topic}/{self.partition}"
 
 
@@ -49,14 +49,14 @@ class SourcePlaces:
     def __init__(self, lake: Lake, this: Any, log: Mapping[str, Any]) -> None:
         self._lake: Final = lake
         self._this: Final = this
-        # Each row counts for itself then.
+        # By a column, the newest place of a partition proves nothing: each row counts for itself.
         self._by_column: Final[bool] = "column" in log["order_by"][0]
         self._key: Final = quoted(log["key"]) if self._by_column else []
         self._newest: dict[str, str] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
-        """Give places to the rows that were not looked at yet, and say what is wrong with those
-        that they have. ``anew``: whether the table was made anew.
+        """Give places to the rows not looked at yet, and return warnings about the existing
+        places. ``anew``: whether the table was rebuilt.
         """
         table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
@@ -67,7 +67,7 @@ class SourcePlaces:
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
         if any(each.placeless for each in found):
-            # What the run has appended is no other command's.
+            # Only the rows that this run has appended.
             self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own, key=self._key)
@@ -76,7 +76,9 @@ class SourcePlaces:
         return doubts(str(self._this), newest, found, by_column=self._by_column)
 
     def keep(self) -> None:
-        """Note that all rows were looked at, those too that the run has changed since."""
+        """Note that all rows have been looked at, including those that the run has
+        changed since.
+        """
         table = self._table()
         kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
         if table.properties.get(SOURCE_PLACES) != kept:
@@ -89,7 +91,7 @@ class SourcePlaces:
 
 
 def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str, str]:
-    """The newest place of each partition, of none if these are too many."""
+    """The newest place of each partition; empty if there are too many partitions."""
     places = dict(newest)
     for each in found:
         if each.newest is not None:
@@ -100,12 +102,14 @@ def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str
 def doubts(
     this: str, newest: Mapping[str, str], found: Sequence[Found], *, by_column: bool = False
 ) -> list[str]:
-    """What a run says of the places of new rows, held against the newest of its partitions."""
+    """A run's warnings about the places of new rows, compared with the newest place of their
+    partition.
+    """
     told = []
     if by_column and (truncates := sum(each.truncates for each in found)):
         told.append(
             f"{this}: {counted(truncates, 'truncate')} among the new rows, and order_by names a"
-            " column, of which a truncate has no value: the rows that it took away stay. Delete"
+            " column, in which a truncate has no value: the rows that it deleted stay. Delete"
             " them at the source one by one, or take order_by out of the change log"
         )
     if placeless := sum(each.placeless for each in found):
@@ -113,8 +117,8 @@ def doubts(
             f"{this}: {counted(placeless, 'row')} of {sum(each.rows for each in found)} new ones"
             " without a place in the order that order_by names: such a row comes behind the one"
             f" before it {'of its key' if by_column else 'in its partition'}, and before all others"
-            " if none there says a place. If many"
-            " do, name in order_by what the messages say"
+            " if no row there has a place. If many lack one, name in order_by a value that the"
+            " messages contain"
         )
     behind = [
         each
@@ -124,9 +128,10 @@ def doubts(
     if behind:
         told.append(
             f"{this}: all {counted(sum(each.rows for each in behind), 'new row')} of"
-            f" {', '.join(each.name for each in behind)} lie before what their partition had, by"
-            " their source's own order, and change no row that is newer. That is right for what was"
-            " sent again. If the source counts anew (after a failover, or from a backup), take"
-            " order_by out of the change log, or name what goes on (source.ts_ns)"
+            f" {', '.join(each.name for each in behind)} lie before earlier rows of their"
+            " partition in their source's own order, and change no newer row. That is right for"
+            " rows that were sent again. If the source restarts its positions (after a failover, or"
+            " from a backup), take order_by out of the change log, or name a value that continues"
+            " (source.ts_ns)"
         )
     return told

@@ -1,6 +1,6 @@
-"""The SQL of what runs a model: templates in ``sql/``, one file a statement.
+"""The SQL templates of models: files in ``sql/``, one for each statement.
 
-A name that a template is not given is an error, never an empty text.
+An undefined name in a template is an error, never an empty text.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER: Final = Path(__file__).parent / "sql"
 
 
 def of_folder(folder: Path) -> Environment:
-    """The templates of a folder."""
+    """The template environment of a folder."""
     found = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -31,16 +31,18 @@ _TEMPLATES: Final = of_folder(FOLDER)
 
 
 def render(template: str, /, **arguments: Any) -> str:
-    """The SQL of a template, by its file's name without the ending."""
+    """The SQL of a template, which its file name without the ending names."""
     return _TEMPLATES.get_template(f"{template}.sql").render(arguments)
 
 
 def parsed(template: str) -> nodes.Template:
-    """What a template's file says, for who looks at it without rendering it."""
+    """The syntax tree of a template, without rendering it."""
     return _TEMPLATES.parse((FOLDER / f"{template}.sql").read_text())
 
 
 def part(file: str, name: str, /, *arguments: Any, **named: Any) -> str:
-    """A part of a statement: a macro of one of the files of parts (``parts``, ``events``)."""
+    """A part of a statement: a template macro in one of the files of parts (``parts``,
+    ``events``).
+    """
     module = _TEMPLATES.get_template(f"{file}.sql").module
     return str(getattr(module, name)(*arguments, **named))

@@ -1,5 +1,6 @@
-"""The SQL of the data tests of gold tables and histories: the rows that are wrong, of the keys that
-a command may have changed if it has brought the table up to date, else of all.
+"""The SQL of the data tests of gold tables and histories. Each selects the wrong rows: of the
+keys that the command may have changed if it has brought the table up to date, otherwise of all
+keys.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,9 +25,9 @@ def live_rows(table: Any, of: Fold) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoldTests:
-    """A gold table or history under test, with what it takes of its log; ``current`` are the live
-    rows of the gold table that a history is held against, ``as_of`` is the moment of the command as
-    text.
+    """A gold table or history under test, with what it takes of its log. ``current`` selects the
+    live rows of the gold table with which a history is compared; ``as_of`` is the command's
+    moment as text.
     """
 
     lake: Lake
@@ -36,7 +37,7 @@ class FoldTests:
     current: Any = None
 
     def unique_key(self) -> str:
-        """Each row of a gold table has its whole key, and no two have the same."""
+        """Selects rows of a gold table without their whole key, and keys with several rows."""
         return render("unique_key", key=self.fold.key, gold=self.table, keys=self.touched_keys())
 
     def no_absent_keys(self) -> str:
@@ -64,7 +65,7 @@ class FoldTests:
         """A history has the versions that the plain Python reference makes of its log."""
         table = str(self.table)
         if self.fold.bitemporal:
-            # What holds now: no event says what was believed before.
+            # As of now: no event tells earlier beliefs.
             table = f"(select * from {table} where recorded_to is null)"
         return render("is_history", history=table, gold=self.current, **self._held_against())
 
@@ -81,19 +82,19 @@ class FoldTests:
         }
 
     def built_as_of(self) -> str:
-        """The moment that the table was last built for, as text: what expiry is judged by."""
+        """The moment that the table was last built for, as text. Expiry is judged by it."""
         now = self.lake.catalog.look_at(self.table)
         return (None if now is None else now.noted(AS_OF)) or self.as_of
 
     def touched_keys(self) -> str | None:
-        """SQL of the keys that this command may have changed; None for all."""
+        """SQL of the keys that this command may have changed; None for all keys."""
         run, of = self.lake.runs.run_to_test(self.table), self.fold
         if run is None or may_have_new_truncates(self.lake, run, of):
             return None
         log, *others = run.upstreams
         deletes = others[0] if of.namespace is not None else None
-        # A history is held against a gold table. One that keeps deleted rows has read the deletes
-        # without a set as a history does.
+        # A history is compared with a gold table. If that keeps deleted rows, it has read the
+        # deletes without a set as a history does.
         is_gold = self.current is None and not of.deleted_rows
         return render(
             "touched_keys",
@@ -111,11 +112,13 @@ FOLD_TESTS: Final[Mapping[str, Callable[[FoldTests], str]]] = {
     "equals_refold": FoldTests.equals_refold,
     "is_history": FoldTests.is_history,
 }
-"""What gives the SQL of a test of a gold table or history, by its name."""
+"""The SQL of a test of a gold table or history, by the test's name."""
 
 
 def of_fold(of: DataTest) -> str:
-    """The SQL of one of them. ``current`` is the gold table that a history is held against."""
+    """The SQL of one of these tests. ``current`` is the gold table with which a history is
+    compared.
+    """
     declared, current = of.lake.declared, of.arguments.get("current")
     fold = declared.fold_to_test(of.table, of.test, current)
     gold = None if current is None else live_rows(current, declared.fold_of_table(current))

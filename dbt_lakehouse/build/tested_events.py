@@ -1,5 +1,5 @@
-"""The SQL of the data tests of what has landed: where its events are, and which topics look as if
-their settings were wrong.
+"""The SQL of the data tests of landed payloads: where their events are, and which topics look as
+if their settings were wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,24 +15,25 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def events_in_place(of: DataTest) -> str:
-    """Where events are that other_events has looked at, those of this command or all of them: in
-    its own rows, in those of change logs, and in what logs have not read yet. ``payloads`` is what
-    it has looked at.
+    """The places of the events that other_events has looked at, in this command or ever: its own
+    rows, the rows of change logs, and events that logs have not read yet. ``payloads`` are the
+    payloads that it has looked at.
     """
     events, lake = of.table, of.lake
     logs = []
     for relation, log, run in lake.events.logs_to_look_at():
-        # The rows of one that is to be made anew don't count.
+        # The rows of a log that is to be rebuilt don't count.
         rows = of.added_rows(relation) if run.is_incremental else None
         unread = read(of.decoding, run, log) if run.has_news else None
         logs.append({"place": str(relation), "rows": rows, "unread": unread})
     pinned = pinned_now(lake, events)
-    # A log that was made anew in this command has all of its rows.
+    # A log that was rebuilt in this command has all of its rows.
     is_of_run = lake.runs.run_to_test(events) is not None
     return render(
         "events_in_place",
         events=pinned,
-        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
+        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those
+        # rows.
         own=lake.runs.added_rows(events) or pinned,
         given=lake.events.events_to_give(events),
         logs=[each for each in logs if each["rows"] or each["unread"]],
@@ -41,9 +42,9 @@ def events_in_place(of: DataTest) -> str:
 
 
 def undecoded_topics(of: DataTest) -> str:
-    """The topics of which nothing but tombstones could be decoded, but for those of
-    ``vars.undecoded_topics``, with their numbers of payloads. A command that tests warns of each by
-    its name: dbt itself says only how many there are.
+    """The topics of which only tombstones could be decoded, without those of
+    ``vars.undecoded_topics``, with their numbers of payloads. A command that tests warns of each
+    topic by name, since dbt says only how many there are.
     """
     query = render(
         "undecoded_topics",
@@ -58,22 +59,22 @@ def undecoded_topics(of: DataTest) -> str:
     for row in found:
         is_one = row["payloads"] == 1
         of.context.warn(
-            f"topic {row['topic']}: nothing of it could be decoded, {row['payloads']}"
+            f"topic {row['topic']}: none of it could be decoded, {row['payloads']}"
             f" {'payload is' if is_one else 'payloads are'} quarantined. `lakehouse quarantine`"
-            " says why; is its format in vars.topics right? vars.undecoded_topics names those that"
-            " nobody misses"
+            " says why; is its format in vars.topics right? vars.undecoded_topics lists topics to"
+            " ignore"
         )
     return _found_once(query, found)
 
 
 def topics_that_look_compacted(of: DataTest) -> str:
-    """The topics of which nobody has said whether they are compacted, and that look it: tombstones
-    stand behind missing offsets and no delete of their key, though the row is there. Debezium
-    writes the two one after the other. In a topic that counts as compacted such a tombstone is a
-    delete, in all others nothing, so its row stays.
+    """The topics that look compacted although neither ``vars.topics`` nor a broker says so. In
+    such a topic, tombstones stand behind missing offsets without a delete of their key, though
+    the row exists. Debezium writes a delete and its tombstone one after the other. In a compacted
+    topic such a tombstone is a delete; in any other it means nothing, and its row stays.
 
-    A command that tests warns of each by its name, and where the first such tombstone is: keys are
-    in no statement, for dbt writes those to its log.
+    A command that tests warns of each topic by name, with the place of its first such tombstone.
+    The statement has no keys, since dbt writes statements to its log.
     """
     query = _tombstones_without_delete(of)
     if not of.context.is_testing:
@@ -107,7 +108,7 @@ def _tombstones_without_delete(of: DataTest) -> str:
 
 
 def _events_of_topics(of: DataTest, added: str) -> str:
-    """The events of the topics that have tombstones: of those without, nothing is decoded."""
+    """The events of the topics with tombstones. Nothing is decoded of the other topics."""
     lake = of.lake
     found = lake.sql.query(render("tombstone_topics", events=added))
     topics = sorted(row["topic"] for row in found)
@@ -116,5 +117,5 @@ def _events_of_topics(of: DataTest, added: str) -> str:
 
 
 def _found_once(query: str, found: Rows) -> str:
-    """What a query has found, as a relation of its columns; dbt asks a test twice."""
+    """A query's result as a relation with its columns, since dbt runs a test's query twice."""
     return render("found_once", query=query, found=found)

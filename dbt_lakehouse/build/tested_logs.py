@@ -13,14 +13,16 @@ _OF_RECORDS: Final = ("upsert", "delete")
 
 
 def no_misfits(of: DataTest) -> str:
-    """Every value fits its declared type, and every change but a truncate has its key."""
+    """Selects values that don't fit their declared type, and changes other than truncates without
+    their key.
+    """
     log = of.log()
     key = [] if log["keyless"] else log["key"] or ["_digest"]
     return render("no_misfits", rows=of.added_rows(of.table), key=quoted(key), named=", ".join(key))
 
 
 def no_unknown_columns(of: DataTest) -> str:
-    """The events carry no field that the log does not declare."""
+    """Selects events with a field that the log does not declare."""
     log = of.log()
     run, part = of.lake.events.log_to_look_at(of.table, log)
     return render(
@@ -32,7 +34,7 @@ def no_unknown_columns(of: DataTest) -> str:
 
 
 def one_change_per_position(of: DataTest) -> str:
-    """Each change is there once, and only operations that change rows in its source are."""
+    """Selects duplicate changes, and operations that change no row of the source."""
     operations = of.arguments["operations"]
     if not operations:
         operations = _OF_ROWS if of.log()["namespace"] is None else _OF_RECORDS

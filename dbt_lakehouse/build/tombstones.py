@@ -1,16 +1,16 @@
-"""The deletes of which compaction has left nothing but a tombstone: behind the tombstone, as event
-1 of its payload, with ``{"compacted":true}`` as metadata.
+"""Recover the deletes of which compaction has left only a tombstone. Such a delete is stored
+behind the tombstone, as event 1 of its payload, with ``{"compacted":true}`` as metadata.
 
-In a topic that counts as compacted (``compacted: true`` in ``vars.topics``, or what a broker said
-at a landing) a tombstone is a delete if the newest event of its key before it, in that topic, is of
-a row that is there. So one that follows its delete is none, and what was never there is not
-deleted. The table is that of the row; of several tables with that key, the one that the key's
-schema names, or the only one that has the row. If that leaves more than one, the payload is
-invalid, and nothing is deleted.
+In a topic that counts as compacted (``compacted: true`` in ``vars.topics``, or a broker's report
+at a landing) a tombstone is a delete if the newest event of its key before it, in that topic, is
+of an existing row. So a tombstone that follows its delete is not a delete, and a row that never
+existed is not deleted. The table is that of the row; of several tables with that key, the one
+that the key's schema names, or the only one that has the row. If that leaves more than one, the
+payload is invalid, and nothing is deleted.
 
-The tombstones of a run have been looked at then, and all before them. What is judged is kept with
-the table, so a run that was cut off is made up for by the next one, and so is what came late
-(``dbt_lakehouse.build.compaction``). To judge twice adds nothing.
+A run judges its own tombstones and all earlier ones. The table keeps how far it has judged, so
+the next run makes up for an interrupted run and for late events
+(``dbt_lakehouse.build.compaction``). Judging twice adds nothing.
 """
 
 from dbt_lakehouse.build import compaction
@@ -23,7 +23,9 @@ from dbt_lakehouse.runs import source_filter
 
 
 def judge_tombstones(model: Building) -> None:
-    """Add to other_events, whose model has got its rows, the deletes that tombstones stand for."""
+    """Append the deletes that tombstones stand for to other_events, whose model has got
+    its rows.
+    """
     judging = _judging(model)
     if judging is None:
         return
@@ -33,7 +35,7 @@ def judge_tombstones(model: Building) -> None:
         lake.commits.append_more(this, f"select * from {deletes}", source_filter.aggregates())
         found = model.value(f"select count(*) from {deletes}")
         lake.tell(f"{this}: {found} tombstones of compacted topics judged")
-    # As far as bronze was read, all is judged that other_events has looked at.
+    # Judged is what other_events has looked at, as far as bronze was read.
     table = lake.catalog.look_at(this)
     if table is not None:
         until = model.run.reading(model.run.origin).until
@@ -41,7 +43,7 @@ def judge_tombstones(model: Building) -> None:
 
 
 def _judging(model: Building) -> Judging | None:
-    """What is to be judged; None where no topic counts as compacted, or none has anything new."""
+    """What to judge; None if no topic counts as compacted, or no such topic has anything new."""
     lake, run = model.lake, model.run
     said = any(rule.compacted for rule in topic_rules(lake.events.topics))
     if not said and not lake.events.compacted_topics():
@@ -70,7 +72,7 @@ def _windows(model: Building, before: Judged, new: list[TopicNews]) -> Judging:
 
 
 def _finds_deletes(model: Building, judging: Judging) -> bool:
-    """Whether tombstones stand for anything: the view ``deletes``."""
+    """Whether any tombstone stands for a delete; if so, makes the view ``deletes``."""
     lake, tombstones = model.lake, model.view("tombstones")
     in_windows = _events_of_topics(model, judging, f"({judging.condition()})")
     if not lake.sql.evaluate(tombstones, render("open_tombstones", events=in_windows)):
@@ -84,8 +86,8 @@ def _finds_deletes(model: Building, judging: Judging) -> bool:
 
 
 def _events_of_topics(model: Building, judging: Judging, condition: str) -> str:
-    """The events of some topics whose payloads meet a condition, with all that was added to these
-    topics.
+    """The events of the judged topics whose payloads meet a condition, and all events that were
+    added to these topics.
     """
     decoding = Decoding(model.lake, model.lake.events.topics, runs=True)
     return decoding.events_of(

@@ -1,19 +1,19 @@
-"""Where a truncate lies among rows of other partitions.
+"""Place truncates among the rows of other partitions.
 
-A truncate has no key, so it lies in one partition of its topic, whatever rows the others have.
-Kafka orders messages within a partition only: in the same millisecond, or when a broker takes its
-time over one partition, a row that the source wrote after a truncate sorts before it by log time.
-Where the source says its own position of both (an LSN, an SCN, a place in the binlog, nanoseconds),
-that decides. Where it doesn't, a row of the truncate's millisecond is taken for a later one: it
-stays, and is counted.
+A truncate has no key, so it lies in one partition of its topic, whatever rows the other
+partitions have. Kafka orders messages within a partition only. In the same millisecond, or when a
+broker is slow in one partition, a row that the source wrote after a truncate sorts before it by
+log time. If the source gives a position for both (an LSN, an SCN, a place in the binlog,
+nanoseconds), that position decides. Otherwise a row of the truncate's millisecond counts as
+later: it stays, and is counted.
 
-A change log carries the decision in its log times. A truncate moves behind the rows before it, to
-their log time or a microsecond behind it, which Kafka's timestamps don't use. A row behind it moves
-along, and so does what follows in that row's partition. Whoever reads the log then needs its order
-and nothing else. Two places can't be moved: those of rows and
-truncates that earlier runs have written. A new truncate goes between them; a new row goes before
-the earlier truncate. Where there is no such place, because earlier runs have written what is before
-a truncate and what is behind it into one millisecond or into the wrong order, the log is made anew.
+A change log's log times carry the decision. A truncate moves behind the rows before it, to their
+log time or a microsecond behind it, which Kafka's timestamps don't use. A row behind it moves
+along, and so does everything that follows in that row's partition. A reader of the log then needs
+only its order. Rows and truncates that earlier runs have written can't be moved. A new truncate
+goes between such rows; a new row goes before an earlier truncate. If there is no such place,
+because earlier runs have written the rows before and behind a truncate into one millisecond or in
+the wrong order, the log is rebuilt.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ from dbt_lakehouse.runs.log_input import Part
 from dbt_lakehouse.runs.model_run import LOG_TIMES, NodeRun, kept
 from dbt_lakehouse.session.pool import LakeSession
 
-# So often are places looked for; most are found at once.
+# The most iterations of the search; most truncates are placed in the first.
 _STEPS: Final = 8
 
 
@@ -51,9 +51,9 @@ class Truncate:
     offset: int
     event_index: int
     source: str
-    """The source table that it empties, as JSON."""
+    """The source table that it truncates, as JSON."""
     said: tuple[str, int, int] | None
-    """Its position in the source's own log: which kind of position, and the position."""
+    """Its position in the source's own log: the kind of position, and the position."""
     log_time: int
     place: int
     """Its log time in the change log."""
@@ -61,7 +61,7 @@ class Truncate:
 
     @property
     def event(self) -> tuple[str, int, int, int]:
-        """Which event it is."""
+        """The coordinates of its event."""
         return (self.topic, self.partition, self.offset, self.event_index)
 
 
@@ -70,31 +70,31 @@ class Bounds:
     """The rows around a new truncate; log times in microseconds, None for no such row."""
 
     own_before: int | None = None
-    """Of the newest row before it in its own partition, of whatever table."""
+    """The newest row before it in its own partition, of any table."""
     own_written: int | None = None
-    """The same, of the rows that earlier runs have written."""
+    """The newest such row that earlier runs have written."""
     others_before: int | None = None
-    """The least that is behind all rows before it in other partitions."""
+    """The smallest log time behind all rows before it in other partitions."""
     written_after: int | None = None
-    """The greatest that is before all rows after it that earlier runs have written."""
+    """The greatest log time before all rows after it that earlier runs have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What has become of the log times of new events."""
+    """The log times of new events around truncates."""
 
     view: str | None = None
-    """Of the events with another log time than their own: their place (``topic``,
-    ``partition``, ``offset``, ``event_index``) and ``placed_at``. None for no such event.
+    """The view of the events whose log time changes: their coordinates (``topic``, ``partition``,
+    ``offset``, ``event_index``) and ``placed_at``. None without such events.
     """
     ties: int = 0
-    """Rows that are taken for later than a truncate because nothing says their order."""
+    """Rows that count as later than a truncate because the source gives no order."""
     crossed: int = 0
-    """Rows and truncates that have no place: with those that earlier runs have written, some row
-    lies on the wrong side of a truncate.
+    """Rows and truncates without a place: a row that earlier runs have written would be on the
+    wrong side of a truncate.
     """
     newest: int | None = None
-    """The log time of the log's newest truncate, if it is known; 0 for none."""
+    """The log time of the log's newest truncate if it is known; 0 without truncates."""
 
 
 def place(
@@ -106,10 +106,11 @@ def place(
     *,
     goes_on: bool,
 ) -> Placed:
-    """Find the log times of a change log's new events around truncates. ``events`` gives them, or
-    those that earlier runs have read (``log_input.Part``), where their log times meet a condition
-    or wherever, as SQL of a relation. ``newest`` is the log time of the newest truncate that the
-    log has, if that is known; 0 for none. ``goes_on``: whether earlier runs have written rows.
+    """Find the log times of a change log's new events around truncates. ``events`` gives the new
+    events, or those that earlier runs have read (``log_input.Part``), as SQL of a relation,
+    optionally with a condition on their log times. ``newest`` is the log time of the log's newest
+    truncate if it is known; 0 without truncates. ``goes_on``: whether earlier runs have written
+    rows.
     """
 
     def rows(query: str) -> list[dict[str, Any]]:
@@ -144,7 +145,8 @@ def place(
     new = events_sql(events(Part.NEW, near))
     newest = None if newest is None else max(newest, *times)
     found = Placed(newest=newest)
-    # What moves lifts what is behind it in its partition, of other tables too, and their truncates.
+    # A moved event also moves what is behind it in its partition, rows and truncates of other
+    # tables included.
     for step in range(_STEPS):
         nearby = nearby_sql(new, before, found.view)
         known, places = f"{view}_truncates_{step}", f"{view}_{step}"
@@ -173,14 +175,14 @@ def place(
 
 
 def has_several_partitions(run: NodeRun) -> bool:
-    """Whether a topic of the events that a log reads may have several partitions."""
+    """Whether some topic of the log's events may have several partitions."""
     events = run.table_of(run.upstreams[0])
     known = None if events is None else kept(events, LOG_TIMES)
     return known is None or any('"partition":0}' not in name for name in known)
 
 
 def placed(truncates: Sequence[Truncate], bounds: Mapping[int, Bounds]) -> list[Truncate]:
-    """The truncates in the source's order, new ones with their log time in the change log.
+    """The truncates in the source's order; new ones get their log time in the change log.
 
     ``bounds`` are by the truncate's index in ``truncates``.
     """
@@ -229,7 +231,7 @@ def _order(truncate: Truncate, by_source: bool) -> Any:
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:
-    """A truncate that ``found_sql`` has found."""
+    """The truncate in a row of ``found_sql``."""
     said = row["said"]
     return Truncate(
         **{name: row[name] for name in (*EVENT, "source", "log_time", "place", "is_new")},
@@ -238,8 +240,8 @@ def truncate(row: Mapping[str, Any]) -> Truncate:
 
 
 def table_of(truncates: Sequence[Truncate]) -> pa.Table:
-    """Truncates as a table, with their ``index``, and whether a row's order to one can contradict
-    that to no other (``is_alone``).
+    """Truncates as a table, with their ``index``. ``is_alone``: no other truncate can contradict
+    a row's order to this one.
     """
     twins = _twins(truncates)
     said = [each.said or (None, None, None) for each in truncates]
@@ -262,8 +264,8 @@ def table_of(truncates: Sequence[Truncate]) -> pa.Table:
 
 
 def _twins(truncates: Sequence[Truncate]) -> set[Truncate]:
-    """The truncates of a table that have the same log time, in two partitions, with nothing that
-    says their order: a row of that time may have to be behind the one and before the other.
+    """The truncates of a table that have the same log time in two partitions, without an order
+    from the source: a row of that time may have to be behind the one and before the other.
     """
     found: dict[tuple[str, int], list[Truncate]] = {}
     for each in truncates:

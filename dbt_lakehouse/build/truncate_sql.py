@@ -1,27 +1,28 @@
-"""SQL of what ``dbt_lakehouse.build.truncate_order`` asks: the events of a change log with the
-positions that their source says, the truncates among them, the rows around each, and the events
-that get another log time. Log times are microseconds since the epoch.
+"""The SQL of ``dbt_lakehouse.build.truncate_order``: the events of a change log with the
+positions that their source gives, the truncates among them, the rows around each truncate, and
+the events whose log time changes. Log times are microseconds since the epoch.
 """
 
 from typing import Final
 
-# Further apart in Kafka, log time decides: a source's positions start anew when it is replaced.
-# A producer gives up on a message after two minutes, if it is not told otherwise.
+# Events further apart in Kafka are ordered by log time: a source's positions start again when it
+# is replaced. By default, a producer gives up on a message after two minutes.
 NEARBY: Final = 10 * 60 * 1_000_000
 EVENT: Final = ("topic", "partition", "offset", "event_index")
-"""Which event it is."""
+"""The columns that identify an event."""
 _SAID: Final = "lsn string, scn string, file string, pos string, ts_ns string, ts_us string"
 
 
 def between(column: str, least: int, most: int) -> str:
-    """The condition that a timestamp lies between two moments in microseconds, or is one."""
+    """The condition that a timestamp lies between two moments in microseconds, both included."""
     return f"{column} between timestamp_micros({least}) and timestamp_micros({most})"
 
 
 def found_sql(new: str, before: str | None) -> str:
-    """The query for the truncates that new events may lie near: those among them, and earlier ones.
+    """The query for the truncates that new events may lie near, new and earlier ones.
 
-    ``new`` are events as SQL of ``events_sql``, ``before`` earlier ones as SQL of ``written_sql``.
+    ``new`` are events as SQL of ``events_sql``, ``before`` earlier ones as SQL of
+    ``written_sql``.
     """
     return f"""
         select {", ".join(EVENT)}, source, said, log_time, place, is_new
@@ -30,9 +31,9 @@ def found_sql(new: str, before: str | None) -> str:
 
 
 def events_sql(rows: str) -> str:
-    """The events of a log: place, operation, source, and what the source says of its position.
+    """The events of a log: place, operation, source, and the position that the source gives.
 
-    ``rows`` are the log's events as their payloads say them.
+    ``rows`` are the log's decoded events.
     """
     return f"""
         select
@@ -69,13 +70,15 @@ def _said(kind: str, major: str, minor: str) -> str:
 
 
 def _binlog() -> str:
-    # mysql-bin.000003: files of another name are another server's.
+    # mysql-bin.000003: files with another base name are from another server.
     name = "regexp_replace(source.file, '[0-9]+$', '')"
     return _said(name, "regexp_extract(source.file, '([0-9]+)$', 1)", "source.pos")
 
 
 def written_sql(before: str, log: str) -> str:
-    """Earlier events, as SQL of ``events_sql``, with the place that a change log has given them."""
+    """Earlier events, as SQL of ``events_sql``, with the places that a change log has
+    given them.
+    """
     return f"""
             select {", ".join(f"event.{name}" for name in EVENT)},
                 event.operation, event.source, event.said,
@@ -87,7 +90,7 @@ def written_sql(before: str, log: str) -> str:
 
 
 def nearby_sql(new: str, before: str | None, places: str | None = None) -> str:
-    """New events, with the places that they have got so far, and earlier ones."""
+    """New events with their current places, and earlier ones."""
     query = f"""
             select {", ".join(EVENT)}, operation, source, said,
                 unix_micros(log_time) as log_time, unix_micros(log_time) as place, true as is_new
@@ -103,7 +106,7 @@ def nearby_sql(new: str, before: str | None, places: str | None = None) -> str:
 
 
 def bounds_sql(truncates: str, nearby: str) -> str:
-    """The query for the ``Bounds`` of the new ones of some truncates, by their ``index``.
+    """The query for the ``Bounds`` of the new truncates, by their ``index``.
 
     ``truncates`` is a view of ``table_of``, ``nearby`` SQL of the events around them.
     """
@@ -130,9 +133,10 @@ def bounds_sql(truncates: str, nearby: str) -> str:
 
 
 def places_sql(truncates: str, nearby: str) -> str:
-    """The query for the new events whose log time in the change log is another one than their own,
-    with that (``placed_at``), for those whose order behind a truncate nothing says
-    (``is_tied``), and for all, earlier ones too, that have no place (``is_crossed``).
+    """The query for three kinds of events: new events whose log time in the change log differs
+    from their own, with that log time (``placed_at``); events whose order behind a truncate
+    nothing gives (``is_tied``); and events without a place, earlier ones included
+    (``is_crossed``).
     """
     return f"""
         with {_truncates_sql(truncates)},
@@ -246,9 +250,9 @@ def _is_same(one: str, other: str) -> str:
     return " and ".join(f"{one}.{name} = {other}.{name}" for name in EVENT)
 
 
-# Of an event and a truncate, as SQL.
-# Joined by equal periods first, of which a truncate has those beside its own too: a table that is
-# emptied every few minutes has many.
+# SQL conditions on an event and a truncate. They are joined by equal periods first, and a
+# truncate has its neighbouring periods too: a table that is emptied every few minutes has many
+# truncates.
 _PERIOD: Final = f"log_time div {NEARBY}"
 _IS_NEAR: Final = (
     f"event.period = truncate.period and abs(event.log_time - truncate.log_time) <= {NEARBY}"
@@ -258,11 +262,11 @@ _IS_OWN: Final = "(event.topic = truncate.topic and event.partition = truncate.p
 _IS_SAID: Final = (
     "coalesce(event.said.kind = truncate.said.kind and event.said <> truncate.said, false)"
 )
-# A snapshot's rows say its place, and none is from before its truncate.
+# A snapshot's rows give its place, and each comes after its truncate.
 _IS_READ: Final = (
     "(truncate.event_index < 0 and event.operation = 'snapshot' and event.said <=> truncate.said)"
 )
-# Whether it is a fault if the two are on each other's wrong side.
+# Whether events on the wrong side of each other are a fault.
 _COUNTS: Final = (
     f"(event.is_new or truncate.is_new) and ({_IS_SAID} or {_IS_READ} or truncate.is_alone)"
 )

@@ -70,7 +70,7 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The console script."""
     try:
-        # Returns the code of --help and --version, and None from a command that ended well.
+        # Returns the code of --help and --version, and None from a successful command.
         code = lakehouse.main(arguments, prog_name="lakehouse", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _told(error: Exception) -> tuple[str | None, int]:
-    """The sentence and the exit code of what ended the command; no sentence for a bug."""
-    # First: to tidy up after an interrupt may fail in its turn.
+    """The message and exit code of the error that ended the command; no message for a bug."""
+    # First: cleaning up after an interrupt may fail too.
     if comes_of(error, click.Abort, KeyboardInterrupt):
         return "interrupted; what was committed is whole, the next call goes on", INTERRUPTED
     if isinstance(error, LakehouseError):
@@ -98,7 +98,7 @@ def _told(error: Exception) -> tuple[str | None, int]:
 
 
 def _with_help(error: click.ClickException) -> str:
-    """What click says of a call, and where a wrong one is put right if click does not say how."""
+    """click's message about a call, with a hint to --help if click has no suggestion."""
     text = error.format_message()
     is_of_value = isinstance(error, click.BadParameter) and not isinstance(
         error, click.MissingParameter
@@ -107,11 +107,13 @@ def _with_help(error: click.ClickException) -> str:
         return text
     if "Did you mean" in text:
         return text
-    return f"{text.rstrip('.')}: `{error.ctx.command_path} --help` says how it is called"
+    return f"{text.rstrip('.')}: `{error.ctx.command_path} --help` shows its usage"
 
 
 def _told_by_spark(error: Exception) -> str | None:
-    """A sentence for what is no bug; commands without Spark don't pay for its modules."""
+    """A message for an error of Spark that is not a bug. Commands without Spark don't import its
+    modules.
+    """
     if "py4j" not in sys.modules:
         return None
     from dbt_lakehouse.session.troubles import known_trouble
@@ -120,10 +122,12 @@ def _told_by_spark(error: Exception) -> str | None:
 
 
 def _print_bug(error: Exception) -> None:
-    """Its traceback, as Python prints it, without the secrets that its messages may repeat."""
+    """Print a bug's traceback, as Python prints it, without the secrets that its messages may
+    repeat.
+    """
     click.echo(without_secrets("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 def _print_failure(message: str) -> None:
-    """One line, whatever the message: scripts and logs read it."""
+    """Print one line, whatever the message: scripts and logs read it."""
     click.echo("lakehouse: " + printable(" ".join(without_secrets(message).split())), err=True)

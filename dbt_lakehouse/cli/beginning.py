@@ -1,4 +1,4 @@
-"""Commands that begin: a project, and a topic in it."""
+"""Commands that begin a project, or a topic in it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

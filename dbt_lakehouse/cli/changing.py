@@ -1,4 +1,4 @@
-"""Commands that change a project's models, or tables that are there."""
+"""Commands that change a project's models, or existing tables."""
 
 import sys
 from pathlib import Path
@@ -104,7 +104,7 @@ def redrive(
 @click.command()
 @needs("lake")
 @click.argument("tables", nargs=-1, type=TableName())
-@click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
+@click.option("--dry-run", is_flag=True, help="Only report what is due.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
 @project_options
 def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
@@ -138,7 +138,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
     help="Rewrite the files that hold what was forgotten, now or before, and expire all earlier"
     " snapshots of their tables.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @click.option("--yes", "is_sure", is_flag=True, help="Don't ask, even at a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @project_options
@@ -211,7 +211,7 @@ def backup(project: "Project", folder: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was recovered as JSON.")
 @project_options
 def recover(project: "Project", as_json: bool) -> None:
-    """Make a lost catalog anew from the files of its tables, or bring an older one up to them.
+    """Rebuild a lost catalog from the files of its tables, or bring an older one up to them.
 
     For a SQLite catalog whose file was lost, or restored from before the last commits: afterwards
     the catalog names the warehouse's newest metadata of each table. A dropped table whose files

@@ -59,7 +59,7 @@ def decode(format_name: str, file: str) -> None:
     with opened(file, name) as stream:
         reading = Reading(size_of_stream(stream))
         source = Counted(Input(stream, name), reading)
-        # At a terminal the events are progress enough, and would run into the line.
+        # At a terminal the events show the progress, and would run into its line.
         is_silent = not sys.stdout.isatty()
         try:
             with working("decoding", reading.how_far) if is_silent else nullcontext():
@@ -134,7 +134,7 @@ def _land_from_kafka(
             say(landing_text(result))
         if not (until_caught_up and result.remaining):
             break
-        # Others wait for the lake too, and look for it less often than this takes.
+        # Others wait for the lake too, and check it less often than this takes.
         time.sleep(0.5)
     if as_json:
         counts = {"landed": landed, "remaining": result.remaining}
@@ -157,7 +157,9 @@ def _land_from_kafka(
     show_default=True,
     help="Seconds from one commit to the next.",
 )
-@click.option("--available-now", is_flag=True, help="End when all that is in Kafka now has landed.")
+@click.option(
+    "--available-now", is_flag=True, help="End when all messages now in Kafka have landed."
+)
 @click.option(
     "--max-offsets-per-trigger",
     type=Count(min=1),
@@ -175,8 +177,8 @@ def _land_from_kafka(
 @click.option(
     "--liveness",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --build: touch this file whenever all that is known is built, and while maintenance"
-    " of a table gets on.",
+    help="With --build: touch this file whenever everything known is built, and while maintenance"
+    " makes progress.",
 )
 @click.option(
     "--maintain-every",
@@ -259,7 +261,7 @@ def stream(
 
 
 def _until_stopped(work: Callable[[threading.Event], int], done: str) -> int | None:
-    """What a piece of work that a signal stops has counted; None if Spark was stopped with it."""
+    """The count of work that a signal stops; None if Spark was stopped with it."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""What commands have in common: which lake they are about, and what they are given."""
+"""Options and argument types that commands share."""
 
 import logging
 import re
@@ -29,7 +29,7 @@ _PROJECT_OPTIONS: Final = ("project_dir", "profiles_dir", "profile", "target", "
 
 
 class OneOf(click.Choice[str]):
-    """One of some names, which the shell completes; for another name, the nearest is proposed."""
+    """A choice of names, which the shell completes; for another name, the nearest is suggested."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         return (
@@ -39,13 +39,13 @@ class OneOf(click.Choice[str]):
 
 
 class Count(click.IntRange):
-    """A whole number of some range; click would call a word no valid `integer range`."""
+    """An integer in a range; click would call a word an invalid `integer range`."""
 
     name = "integer"
 
 
 class Span(click.ParamType[timedelta]):
-    """A time as a number of days, hours, minutes or weeks: 7d, 12h, 30m, 2w."""
+    """A period in days, hours, minutes or weeks: 7d, 12h, 30m, 2w."""
 
     name = "span"
     _UNITS: Final = MappingProxyType({"w": "weeks", "d": "days", "h": "hours", "m": "minutes"})
@@ -60,8 +60,8 @@ class Span(click.ParamType[timedelta]):
 
 
 class TableName(click.ParamType[str]):
-    """The name of a table, which the shell completes: gold's without schema, other layers' whole
-    unless it is `gold_only`.
+    """The name of a table, which the shell completes: gold's without a schema, those of other
+    layers with it unless it is `gold_only`.
     """
 
     name = "text"
@@ -82,7 +82,7 @@ class TableName(click.ParamType[str]):
             place = find(ProjectOptions(*(ctx.params.get(name) for name in _PROJECT_OPTIONS)))
             found = entries(place.settings)
         except LakehouseError:
-            # Told by the command itself, once it is run.
+            # The command itself reports it when it runs.
             return []
         names = [each.name if each.schema == place.gold else str(each) for each in found]
         return [
@@ -93,7 +93,7 @@ class TableName(click.ParamType[str]):
 
 
 def needs(*extras: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a command say which of the extras that it needs are missing, before it does anything."""
+    """Make a command report the missing ones of its extras before it does anything."""
 
     def with_extras(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -109,8 +109,8 @@ def needs(*extras: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def project_options(
     command: Callable[..., None], find: Callable[["ProjectOptions"], Any] | None = None
 ) -> Callable[..., None]:
-    """The options that say which lake, named and found as dbt names and finds them; the command
-    gets its ``Project``, or what ``find`` makes of them.
+    """The options that choose the lake, with dbt's names and rules; the command gets its
+    ``Project``, or the result of ``find``.
     """
 
     @wraps(command)
@@ -140,7 +140,7 @@ def project_options(
 
 
 def place_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same options for a command without Spark, which gets the lake's ``Place``."""
+    """``project_options`` for a command without Spark, which gets the lake's ``Place``."""
 
     def find(options: "ProjectOptions") -> "Place":
         from dbt_lakehouse.session.profile import find
@@ -151,7 +151,7 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def quarantine_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose quarantined payloads, which the command gets as ``codes`` and
+    """The options that choose quarantined payloads; the command gets them as ``codes`` and
     ``topics``.
     """
     of_topic = click.option(
@@ -168,7 +168,7 @@ def quarantine_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names(columns: str | None) -> list[str]:
-    """The names that an option has, separated by commas; none if it is not given."""
+    """The comma-separated names of an option; empty if it is not given."""
     found = [] if columns is None else [each.strip() for each in columns.split(",")]
     if "" in found:
         fail(f"{columns!r}: expected names, with a comma between two")
@@ -176,7 +176,7 @@ def names(columns: str | None) -> list[str]:
 
 
 def key_lines(key: str) -> list[str]:
-    """A key, or those on standard input. Raises ``UnusableKeyError`` for one that is no JSON."""
+    """A key, or those on standard input. Raises ``UnusableKeyError`` for one that is not JSON."""
     from dbt_lakehouse.commands.keys import refuse_no_json
 
     lines = [key]
@@ -189,7 +189,7 @@ def key_lines(key: str) -> list[str]:
 
 
 def page_option(command: Callable[..., None]) -> Callable[..., None]:
-    """The option that serves the page beside a command, see ``page_beside``."""
+    """The option that serves the page alongside a command, see ``page_beside``."""
     return click.option(
         "--page",
         type=Count(0, 65535),
@@ -200,7 +200,7 @@ def page_option(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def page_beside(options: "ProjectOptions", port: int | None) -> Iterator[None]:
-    """The page is served within, beside other work; without a port there is none."""
+    """Serve the page within the context, if there is a port."""
     if port is None:
         yield
         return
@@ -218,7 +218,7 @@ def set_by_signals(stopping: threading.Event) -> threading.Event:
     """The event, which SIGTERM and Ctrl-C set from now on."""
 
     def stop(*_: object) -> None:
-        # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
+        # If the signal has ended Spark too, py4j logs a traceback of the current call.
         logging.disable()
         stopping.set()
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @needs("sql")
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
-@click.option("--limit", type=Count(min=0), help="Print so many rows at most.")
+@click.option("--limit", type=Count(min=0), help="Print at most this many rows.")
 @click.option(
     "--expanded",
     "forms",
@@ -97,7 +97,7 @@ def sql(
 @click.command()
 @needs("sql")
 @click.argument("tables", nargs=-1, type=TableName())
-@click.option("--limit", type=Count(min=0), help="So many rows of each (default: 5).")
+@click.option("--limit", type=Count(min=0), help="The number of rows of each table (default: 5).")
 @click.option("--columns", metavar="COLUMN,...", help="Only these, in this order.")
 @click.option("--where", metavar="CONDITION", help="Only rows that meet it, in DuckDB's SQL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
@@ -151,16 +151,16 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     keys = key_lines(key)
     if len(keys) != 1:
         fail("why is asked of one key")
-    # Before dbt reads the project, and writes beside it.
+    # Before dbt reads the project, and writes its files.
     project.require_lake()
     of_table = keyed_table(read_manifest(project).nodes, table)
     answer = ask(project.reader(), of_table, keys[0])
     say(answer.json() if as_json else answer.text())
     if answer.differences:
         fail(
-            f"{answer.table} is not what the events make of this key:"
+            f"{answer.table} differs from what its events give for this key:"
             f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
-            f" {of_table.gold.partition('.')[2]}` builds it anew",
+            f" {of_table.gold.partition('.')[2]}` rebuilds it",
             NOT_WELL,
         )
 
@@ -185,7 +185,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
 @click.option("--partition", type=Count(min=0), help="Its partition, if several have it.")
 @click.option("--offset", type=Count(min=0), help="Its offset.")
 @click.option("--kafka", "from_kafka", is_flag=True, help="Read it from Kafka, not from bronze.")
-@click.option("--all", "everything", is_flag=True, help="Print everything, however large it is.")
+@click.option("--all", "everything", is_flag=True, help="Print everything, whatever its size.")
 @click.option("--json", "as_json", is_flag=True, help="Print the trees and events as JSON.")
 @partial(project_options, find=lambda options: options)
 def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given: Any) -> None:
@@ -261,7 +261,7 @@ def events(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Print the events of landed messages, decoded anew, in the order of the log.
+    """Print the events of landed messages, decoded again, in the order of the log.
 
     They are what change logs and silver.other_events are made of, with row images and metadata;
     JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick; a key
@@ -292,7 +292,11 @@ def events(
     show_default=True,
     help="The number of newest examples of each code and topic.",
 )
-@click.option("--show-payloads", is_flag=True, help="Show what payloads say; else it is masked.")
+@click.option(
+    "--show-payloads",
+    is_flag=True,
+    help="Show the contents of payloads, which are masked otherwise.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @place_options
 def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any) -> None:
@@ -313,7 +317,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 @needs("lake", "sql")
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON document.")
 @click.option("--openmetrics", metavar="FILE", help="Write the numbers for Prometheus, too.")
-@click.option("--no-kafka", is_flag=True, help="Don't ask Kafka, which takes Spark.")
+@click.option("--no-kafka", is_flag=True, help="Leave out Kafka, which needs Spark.")
 @project_options
 def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka: bool) -> None:
     """Print what became of everything that landed, by topic and table, and whether the sums agree.
@@ -367,7 +371,7 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it there, and not to target/report.html.",
+    help="Write it to this file instead of target/report.html.",
 )
 @click.option(
     "--since",
@@ -375,19 +379,21 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
     help="All runs in this time until now (7d, 12h) instead of the newest.",
 )
 @click.option(
-    "--payloads", is_flag=True, help="Show the contents of quarantined payloads, else masked."
+    "--payloads",
+    is_flag=True,
+    help="Show the contents of quarantined payloads, which are masked otherwise.",
 )
 @click.option(
     "--notify",
     metavar="URL",
     envvar="LAKEHOUSE_NOTIFY_URL",
     show_envvar=True,
-    help="Post what has failed, if anything has, to this webhook.",
+    help="Post failures, if there are any, to this webhook.",
 )
 @click.option(
     "--notify-format",
     type=OneOf(WEBHOOK_FORMATS),
-    help="How to say it; by default `slack` to hooks.slack.com, and `json` to others.",
+    help="The format of the message; by default `slack` to hooks.slack.com, and `json` to others.",
 )
 @place_options
 def report(
@@ -432,7 +438,7 @@ def docs(project: "Project", opens: bool) -> None:
 
 
 def show_page(page: Path, *, opens: bool) -> None:
-    """Say where a page is, and open it in the browser if that is asked for."""
+    """Report a page's path, and open it in the browser if requested."""
     import webbrowser
 
     say(f"wrote {page}")

@@ -77,7 +77,10 @@ def serve(
     from dbt_lakehouse.session.opening import has_ended
 
     if page is not None and users is not None:
-        fail("--page asks nobody for a password, as --users has this server do: give one of both")
+        fail(
+            "--page needs no password, while --users makes this server ask for one: give only one"
+            " of them"
+        )
     access = Access(host, port, users, keystore, connect)
     stopping = threading.Event()
     try:

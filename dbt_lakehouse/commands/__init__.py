@@ -1,1 +1,1 @@
-"""What the commands of ``lakehouse`` do."""
+"""The implementation of the ``lakehouse`` commands."""

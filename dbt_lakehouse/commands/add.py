@@ -1,7 +1,8 @@
 """`lakehouse add`: topics, from Kafka or captures to gold, with one start of Spark.
 
-It is what `dbt deps`, `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` do,
-in turn and in one process; each that has done its part need not be done again after a failure.
+It does the work of `dbt deps`, `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse
+show`, in turn and in one process. After a failure, steps that have succeeded need not be
+repeated.
 """
 
 from collections import Counter
@@ -28,20 +29,20 @@ _LISTS_OF_PACKAGES: Final = ("packages.yml", "dependencies.yml")
 
 
 class Addition(NamedTuple):
-    """What the command line was given."""
+    """The arguments of the command."""
 
     topics: Sequence[str]
     captures: Sequence[str] = ()
     format: str | None = None
     table: str | None = None
-    """The only source table to take, if not all."""
+    """The only source table to add; None for all."""
     key: Sequence[str] = ()
     width: int | None = None
-    """The characters of a line; None for no bounds."""
+    """The characters of a line; None for unlimited."""
 
     @property
     def options(self) -> Options:
-        """Those of `lakehouse generate`."""
+        """The options of `lakehouse generate`."""
         return Options(
             self.topics,
             table=self.table,
@@ -53,11 +54,11 @@ class Addition(NamedTuple):
 
 
 def add(project: Project, given: Addition) -> Iterator[str]:
-    """Land topics, write their models, build the project; what each step has done, and at last the
-    first rows of the topics' gold tables.
+    """Land topics, write their models, build the project. Yields the result of each step, and at
+    the end the first rows of the topics' gold tables.
 
     Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``; ``GenerateError``
-    in the end, too, if some tables got no models while the others were built.
+    also at the end, if some tables got no models while the others were built.
     """
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
@@ -66,7 +67,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     report = generate(project, given.options)
     yield report.text(with_next=False)
     if len(report.failed) == len(report.tables):
-        # Nothing would read the topics, whose messages a build would put into quarantine.
+        # No log would read the topics, whose messages a build would put into quarantine.
         raise GenerateError("no table got models, so nothing is built")
     yield built_text(_build(project))
     reader = project.reader()
@@ -81,7 +82,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
 
 
 def _land(project: Project, given: Addition) -> str:
-    """Land the captures, or what is new in Kafka, also of topics that vars.topics does not list."""
+    """Land the captures, or Kafka's new messages, also of topics that vars.topics lacks."""
     if given.captures:
         patience = lock_patience(project.variables)
         return land_captures(project.open_session, given.captures, patience).text()
@@ -98,8 +99,8 @@ def _land(project: Project, given: Addition) -> str:
 
 
 def _build(project: Project) -> Sequence[Any]:
-    """The results of `dbt build`. Other topics that can't go on are told, and no error of this one.
-    Raises ``DbtError``.
+    """The results of `dbt build`. Other topics that have stalled are reported, and are not an
+    error of this command. Raises ``DbtError``.
     """
     try:
         with working("building"):
@@ -114,7 +115,7 @@ def _build(project: Project) -> Sequence[Any]:
 
 
 def _install_packages(project: Project) -> None:
-    """Have dbt install the packages of a project that has none yet."""
+    """Run `dbt deps` in a project whose packages are not installed."""
     is_listed = any((project.root / name).exists() for name in _LISTS_OF_PACKAGES)
     if is_listed and not (project.root / PACKAGES).exists():
         with working("installing packages"):
@@ -122,7 +123,7 @@ def _install_packages(project: Project) -> None:
 
 
 def built_text(results: Iterable[Any]) -> str:
-    """What `dbt build` has done, for people: numbers, and what warns."""
+    """The result of `dbt build` as text: numbers and warnings."""
     results = list(results)
     kinds = Counter((str(each.node.resource_type), str(each.status)) for each in results)
     tests = sum(

@@ -1,6 +1,6 @@
-"""`lakehouse add --dry-run`: what `lakehouse add` makes of topics, shown and not done.
+"""`lakehouse add --dry-run`: show what `lakehouse add` would do with topics, without doing it.
 
-Captures are read in this process. Kafka is read by Spark, as `lakehouse peek` reads it: only the
+Captures are read in this process. Kafka is read by Spark, as `lakehouse peek` does: only the
 newest messages of a topic, so that `add` may find more than a dry run.
 """
 
@@ -39,13 +39,13 @@ from dbt_lakehouse.texts import did_you_mean, listed
 from python_udfs.core.events import Headers
 
 _NEWEST: Final = 500
-"""The messages of a topic that are read of Kafka."""
+"""The messages that are read of each topic in Kafka."""
 
 _Payloads = list[tuple[bytes | None, bytes]]
 
 
 class _Message(NamedTuple):
-    """A message, wherever it comes from."""
+    """A message from captures or Kafka."""
 
     topic: str
     partition: int
@@ -58,13 +58,14 @@ class _Message(NamedTuple):
 
 
 _Messages = Callable[[], Iterable[_Message]]
-"""Gives the messages, as often as it is called."""
+"""Gives the messages at each call."""
 
 
 def foresee(project: Project, given: Addition) -> Iterator[str]:
-    """What the messages are, and why, and which models and settings `lakehouse add` would write.
+    """Describe the messages, their formats with the reason, and the models and settings that
+    `lakehouse add` would write.
 
-    Nothing lands, and no file is written. Raises as ``add`` does before it builds.
+    Nothing lands, and no file is written. Raises the errors of ``add`` before its build.
     """
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
@@ -72,7 +73,7 @@ def foresee(project: Project, given: Addition) -> Iterator[str]:
     files.refuse_unwritable()
     rules = topic_rules(project.variables.get("topics"))
     messages = _captured(given.captures) if given.captures else _in_kafka(project, given.topics)
-    # Patterns are Java's.
+    # Patterns are in Java's syntax.
     jvm = _jvm(project) if any(rule.pattern is not None for rule in rules) else None
     matcher = TopicMatcher(jvm, rules)
     samples = _samples(messages())
@@ -131,7 +132,7 @@ def _captured(paths: Sequence[str]) -> _Messages:
         reading = Reading(size_of(paths))
         with working("looking at captures", reading.how_far):
             for each in positioned(paths, reading):
-                # As positioned has checked.
+                # positioned() has checked it.
                 assert each.topic and each.partition is not None and each.offset is not None
                 time = NO_TIME if each.timestamp_ms is None else each.timestamp_ms * 1000
                 headers = each.headers or ()
@@ -164,7 +165,9 @@ def _in_kafka(project: Project, topics: Sequence[str]) -> _Messages:
 
 
 def _samples(messages: Iterable[_Message]) -> dict[str, _Payloads]:
-    """The topics of messages, with keys and values of each by which a format is suggested."""
+    """The topics of messages, with some keys and values of each, from which a format is
+    suggested.
+    """
     samples: dict[str, _Payloads] = {}
     sizes: dict[str, int] = {}
     for topic, *_, key, value, _ in messages:
@@ -200,7 +203,7 @@ def _refuse_missing(topics: Sequence[str], found: Iterable[str]) -> None:
 
 
 def _profile(messages: Iterable[_Message], formats: Mapping[str, Formats]) -> TopicProfile:
-    """The profile of those messages that are of topics with formats."""
+    """The profile of the messages whose topics have formats."""
     profile = TopicProfile()
     for topic, partition, offset, time, key, value, headers in messages:
         of_topic = formats.get(topic)

@@ -1,8 +1,8 @@
-"""`lakehouse backup`: a copy of a lake that is a lake itself, and `lakehouse recover`: a catalog
-from the files of its tables.
+"""`lakehouse backup`: a copy of a lake that is a complete lake itself. `lakehouse recover`: a
+catalog rebuilt from the files of its tables.
 
-Both are for a lake on one host's disk: a SQLite catalog, and a warehouse in a folder. They start no
-Spark.
+Both are for a lake on one host's disk: a SQLite catalog, and a warehouse in a folder. They don't
+start Spark.
 """
 
 import json
@@ -50,7 +50,7 @@ _ELSEWHERE: Final = (
     "is for a lake on one host's disk, a SQLite catalog with its warehouse in a folder; docs/"
     "maintenance.md, Backups, has what to do with others"
 )
-# As Iceberg's JDBC catalog makes them.
+# The tables of Iceberg's JDBC catalog.
 _TABLES: Final = (
     """
     create table iceberg_tables (
@@ -76,22 +76,22 @@ _TABLES: Final = (
 
 
 class Backup(NamedTuple):
-    """What was copied."""
+    """The result of a backup."""
 
     folder: str
-    """Of the copy, a lake: LAKEHOUSE_LAKE names it."""
+    """The folder of the copy, a lake itself: for LAKEHOUSE_LAKE."""
     tables: int
     files: int
     bytes: int
     as_of: str
-    """The moment that all tables in it are of."""
+    """The moment as of which all its tables are."""
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps(self._asdict())
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         return (
             f"{self.folder}: {counted(self.tables, 'table')} as of {self.as_of},"
             f" {counted(self.files, 'file')}, {self.bytes:,} bytes. it is a lake itself:"
@@ -101,19 +101,21 @@ class Backup(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What the catalog has of tables that it didn't know, or only as they were."""
+    """The result of a recovery: tables that the catalog did not know, or knew only in an older
+    state.
+    """
 
     tables: dict[str, str]
-    """The metadata that each has now, by ``schema.name``."""
+    """The current metadata file of each, by ``schema.name``."""
     left_out: list[str]
-    """Tables of the warehouse that the catalog has no entry for, and had none when it was whole."""
+    """Tables of the warehouse without an entry in the catalog, now or when it was whole."""
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps(self._asdict())
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         lines = [f"{name}: {metadata}" for name, metadata in self.tables.items()]
         return "\n".join([*lines, f"{counted(len(lines), 'table')} recovered{_but(self.left_out)}"])
 
@@ -123,16 +125,16 @@ class _Found(NamedTuple):
 
     entry: Entry
     metadata: str
-    """The path of its newest metadata that is whole."""
+    """The path of its newest whole metadata file."""
     was_committed: bool
-    """Whether the catalog had one in this folder when a command last ended."""
+    """Whether the catalog had a metadata file of this folder when a command last ended."""
     has_others: bool
-    """Whether its folder has metadata of other tables too."""
+    """Whether its folder also has metadata of other tables."""
 
 
 def backup(project: Project, target: Path) -> Backup:
-    """Copy the lake to a folder that is not there yet or is empty, all tables as they are at one
-    moment. Landings wait for that moment alone, what builds or maintains until the copy is done.
+    """Copy the lake to a folder that does not exist or is empty, all tables as of one moment.
+    Landings wait only for that moment; builds and maintenance wait until the copy is done.
 
     Raises ``ConfigurationError``, ``DamageError`` and ``LockedError``, and ``WriteError`` if the
     copy can't be written.
@@ -153,8 +155,8 @@ def backup(project: Project, target: Path) -> Backup:
         return _backup(project, settings, catalog, folder)
     except OSError as error:
         raise WriteError(
-            f"the backup {folder} can't be written: {error.strerror or error}; the part that is"
-            " there is no lake, so delete it"
+            f"the backup {folder} can't be written: {error.strerror or error}; the"
+            " partial backup is not a lake, so delete it"
         ) from error
 
 
@@ -179,7 +181,7 @@ def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: P
             closing(sqlite3.connect(unfinished)) as copy,
             copy,
         ):
-            # The original may have a reader's log of changes beside it; this one is alone.
+            # The original may have a reader's write-ahead log beside it; the copy has none.
             copy.execute("pragma journal_mode=delete")
             copy.execute("delete from iceberg_tables")
             for entry in found:
@@ -187,8 +189,8 @@ def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: P
                 _point(copy, entry, copied[-1].metadata)
                 done.append(str(entry))
             _note(copy, PLACE, str((folder / catalog.name).resolve()))
-    # Last: what has no catalog yet is no lake. A crash of the machine leaves no catalog without its
-    # files.
+    # Last: a folder without a catalog is not yet a lake. After a crash of the machine there is no
+    # catalog without its files.
     os.sync()
     unfinished.rename(folder / catalog.name)
     return Backup(
@@ -201,8 +203,9 @@ def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: P
 
 
 def recover(project: Project) -> Recovered:
-    """Have the catalog name each table's newest metadata that the warehouse has: those that it only
-    knows as they were and those that were made later; or, if it knows none, all that there are.
+    """Point the catalog to the newest metadata of each table in the warehouse: of tables that it
+    knows only in an older state, and of tables made later; or, if it knows no table, of all
+    tables.
 
     Raises ``ConfigurationError`` if there is nothing to recover, ``DamageError`` and
     ``LockedError``.
@@ -222,8 +225,8 @@ def recover(project: Project) -> Recovered:
             later_made, left_out = _unknown(found.entries, there)
             wanted = [*_later(found.entries, before), *later_made]
         elif had:
-            # When the last command ended, the catalog had these, and whatever else is older is of
-            # tables that were dropped, or of another lake.
+            # The catalog had these when the last command ended; any other older table was
+            # dropped, or belongs to another lake.
             later_made, left_out = _unknown([each.entry for each in had], there)
             wanted = [*((each.entry, each.metadata) for each in had), *later_made]
         else:
@@ -237,7 +240,7 @@ def recover(project: Project) -> Recovered:
             if found is None or not found.notes:
                 _make(lake, {entry.schema for entry, _ in wanted}, catalog)
                 if left_out or any(each.has_others for each in there):
-                    # Maintenance leaves alone the files of what may be another lake.
+                    # Maintenance leaves files alone that may belong to another lake.
                     for name, value in beginning(catalog).items():
                         _note(lake, name, value)
             for entry, metadata in wanted:
@@ -246,7 +249,7 @@ def recover(project: Project) -> Recovered:
 
 
 def _catalog(settings: dict[str, str], command: str, *, must_exist: bool = True) -> Path:
-    """The file of a lake that the command is for."""
+    """The catalog file of a lake that the command supports."""
     catalog = sqlite_file(settings.get(CATALOG_URI, ""))
     is_here = settings.get(CATALOG_TYPE) == "jdbc" and path_of(settings[WAREHOUSE]) is not None
     if catalog is None or not is_here:
@@ -257,7 +260,7 @@ def _catalog(settings: dict[str, str], command: str, *, must_exist: bool = True)
 
 
 def _but(left_out: list[str]) -> str:
-    """What is told of the tables that are left out."""
+    """The message about the tables that are left out."""
     if not left_out:
         return ""
     return (
@@ -267,18 +270,18 @@ def _but(left_out: list[str]) -> str:
 
 
 def _later(known: list[Entry], before: Committed) -> list[tuple[Entry, str]]:
-    """The tables that a catalog only knows as they were, with their newest metadata."""
+    """The tables that a catalog knows only in an older state, with their newest metadata."""
     newer = known_later({}, known, before)
     if newer:
-        # It is old for sure, so a single commit that it doesn't know is no killed one's; and if it
-        # is, it has all of its files.
+        # The catalog is certainly old, so even a single commit ahead is not from a killed
+        # process; and if it is, it has all of its files.
         newer = known_later({}, known, before, unsure=0)
     return [(entry, str(path)) for entry, path in newer]
 
 
 def _unknown(known: list[Entry], there: list[_Found]) -> tuple[list[tuple[Entry, str]], list[str]]:
-    """The tables of a warehouse that its catalog has no entry for: those that were written after
-    all that it knows, so that it can't know them, and the names of others, dropped before.
+    """The tables of a warehouse without an entry in its catalog: those written after everything
+    the catalog knows, and the names of older ones, which were dropped.
     """
     paths = [path for each in known if (path := path_of(each.metadata)) is not None]
     last = max((described(path).written_ms for path in paths), default=0)
@@ -297,12 +300,12 @@ def _unknown(known: list[Entry], there: list[_Found]) -> tuple[list[tuple[Entry,
 
 
 def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[_Found]:
-    """The tables and views of a warehouse, as their newest metadata that is whole has them.
+    """The tables and views of a warehouse, by their newest whole metadata.
 
-    A folder may have the files of several tables, one of which was dropped or is another lake's:
-    the one that the catalog had, or else the one that was written last, is taken.
+    A folder may have the files of several tables, of which some were dropped or belong to another
+    lake. The one that the catalog had counts, or else the one that was written last.
     """
-    # Of a table whose newest metadata is cut short, the one before counts.
+    # If a table's newest metadata is truncated, the one before counts.
     known = {os.path.dirname(file) for file in before}
     for folder in sorted(warehouse.glob("*/*/metadata")):
         schema, name = folder.parts[-3:-1]
@@ -337,7 +340,7 @@ def _make(lake: sqlite3.Connection, schemas: set[str], catalog: Path) -> None:
 
 
 def _point(lake: sqlite3.Connection, entry: Entry, metadata: str) -> None:
-    """Have a catalog name a table's metadata."""
+    """Set a table's metadata file in a catalog."""
     kind = "VIEW" if entry.is_view else "TABLE"
     lake.execute(
         "insert or replace into iceberg_tables (catalog_name, table_namespace, table_name,"

@@ -1,11 +1,12 @@
-"""`lakehouse stream --build`: one process that stays warm lands and builds, cycle after cycle.
+"""`lakehouse stream --build`: one warm process that lands and builds, cycle after cycle.
 
-A cycle is what `dbt run` is: it lands one batch of what is new in captures and Kafka, and builds
-what follows from it. Java, Spark and dbt's reading of the project, most of a small run's time, are
-there already. A cycle begins as soon as there is news and the last one is done; without news
-nothing runs but the tables' maintenance (``upkeep``). A cycle builds what follows from the topics
-that have news (``models_with_news``), and all of it the first time, whenever that is not known by
-topics, and now and then for what time alone changes (rows that expire) and for models of others.
+A cycle does what `dbt run` does: it lands one batch of new messages from captures and Kafka, and
+builds everything that depends on it. Java, Spark and dbt's manifest, most of a small run's time,
+are there already. A cycle begins as soon as there is news and the last cycle is done; without
+news only the tables' maintenance runs (``upkeep``). A cycle builds the descendants of topics with
+news (``models_with_news``). It builds all models the first time, whenever the topics are unknown,
+and from time to time for what time alone changes (rows that expire) and for other projects'
+models.
 """
 
 import threading
@@ -49,15 +50,15 @@ from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
 FAILURES: Final = 10
-"""So many cycles that fail one after the other end the process."""
+"""The number of consecutive failed cycles that ends the process."""
 _LONGEST_PAUSE: Final = 300.0
-# A cycle without news, for what time alone changes.
+# Begins a cycle without news, for what time alone changes.
 _WITHOUT_NEWS_SECONDS: Final = 900.0
-# dbt's event, by which the hook that lands says what it has landed: of captures, if there are any,
-# and then of Kafka (landing/kafka/configured.py).
+# dbt's event with which the landing hook reports its result: for captures, if there are any, and
+# then for Kafka (landing/kafka/configured.py).
 _SAID: Final = "JinjaLogInfo"
 _OF_CAPTURES, _OF_KAFKA = "landed ", "kafka: "
-# What a landing has left, and what it has landed.
+# The offsets that a landing has left, and the messages that it has landed.
 _LANDED: Final = f"""
 select topic, lag_messages, landed_timestamp, landed_ages, checked_at
 from {POSITIONS}
@@ -68,8 +69,8 @@ _BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
 
 class CycleOptions(NamedTuple):
     """How cycles run: at most one every ``interval_seconds``; with ``available_now``, until all
-    that was there has landed and is built. ``select`` and ``exclude`` are dbt's; ``liveness`` is a
-    file to touch whenever all that is known is built, and while tables are maintained.
+    present messages have landed and are built. ``select`` and ``exclude`` are dbt's; ``liveness``
+    is a file to touch whenever everything known is built, and while tables are maintained.
     """
 
     interval_seconds: float
@@ -79,22 +80,22 @@ class CycleOptions(NamedTuple):
     with_tests: bool = False
     liveness: Path | None = None
     maintain_seconds: float | None = None
-    """Each table is maintained so often at most; None: by others."""
+    """The least interval between two maintenances of a table; None leaves maintenance to others."""
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """dbt's options that choose nodes."""
+        """dbt's options that select nodes."""
         return (*_each("--select", self.select), *_each("--exclude", self.exclude))
 
     def command(self, models: Collection[str] | None) -> tuple[str, ...]:
-        """dbt's arguments of a cycle: of some models by their selectors, or of all that are chosen
-        (None).
+        """dbt's arguments for a cycle: for some models by their selectors, or for all that are
+        selected (None).
         """
         chosen = self.selection
         if models is not None:
             named = (f"fqn:{each}" for each in sorted(models))
             chosen = ("--select", *named, *_each("--exclude", self.exclude))
-        # A report and two manifests every few seconds are nothing that is read.
+        # A report and two manifests every few seconds have no reader.
         flags = ("--no-write-json", *chosen)
         if self.with_tests:
             return ("build", "--resource-type", "model", "--resource-type", "test", *flags)
@@ -106,11 +107,11 @@ def _each(option: str, values: Sequence[str]) -> Iterator[str]:
 
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
-    """Land and build until ``stopping`` is set; how many cycles have built.
+    """Land and build until ``stopping`` is set. Returns the number of cycles that have built.
 
     Raises ``LockedError`` for a topic that another stream lands, ``ConfigurationError`` and
-    ``KafkaError`` for what is wrong from the start, and what the last of ``FAILURES`` cycles that
-    fail in turn has failed by.
+    ``KafkaError`` for errors at the start, and the error of the last of ``FAILURES`` consecutive
+    failed cycles.
     """
     if options.liveness is not None and not options.liveness.absolute().parent.is_dir():
         raise ConfigurationError(f"--liveness {options.liveness}: there is no such folder")
@@ -131,7 +132,7 @@ def _chosen(watched: WatchedProject, options: CycleOptions) -> frozenset[str]:
 
 
 class _Cycles:
-    """The cycles of one process. ``held`` are the locks of the topics that it lands."""
+    """The cycles of a process. ``held`` has the locks of the topics that it lands."""
 
     def __init__(
         self,
@@ -145,21 +146,24 @@ class _Cycles:
         self._options: Final = options
         self._held: Final = held
         self._topics: Final[set[str]] = set()
-        # What the last cycle has built from; None if that has failed.
+        # The news that the last cycle has built; None if it has failed.
         self._built: News | None = None
-        # The topics of which a landing has left something.
+        # The topics of which a landing has left messages.
         self._behind: set[str] = set()
-        # When all that is chosen was built last, and whether it has to be, whatever the topics say.
+        # When all selected models were last built, and whether they have to be, whatever the
+        # topics.
         self._whole_at = -_WITHOUT_NEWS_SECONDS
         self._is_whole_due = True
-        # Whether the last cycle has left models out, behind tests that fail.
+        # Whether the last cycle has skipped models, behind failing tests.
         self._is_incomplete = False
         self._chosen = _chosen(watched, options)
-        # Of the running cycle: what it has landed, bronze behind that, and what Kafka has left.
+        # Of the running cycle: its landed messages, bronze's snapshot afterwards, and what Kafka
+        # has left.
         self._said: list[str] = []
         self._landed_to: int | None = None
         self._newest: datetime | None = None
-        # What it begins with, and whether others have written before it had the lake's lock.
+        # The news with which it begins, and whether others have written before it got the lake's
+        # lock.
         self._begins_with: News | None = None
         self._has_others = False
         project = watched.project
@@ -170,12 +174,12 @@ class _Cycles:
         self._kept: Final = KeptCycles(options.command(None)[0], _tell_now)
         self._liveness: Final = Liveness(options.liveness)
         self._upkeep: Final = Upkeep(spark, options.maintain_seconds, self._liveness)
-        # What was told of cycles that have built, but not all is well.
+        # The reported troubles of cycles that have built.
         self._trouble = ""
         self._cycles = 0
 
     def run(self, stopping: threading.Event) -> int:
-        """Cycle after cycle until ``stopping`` is set or, if it is to end there, all is built."""
+        """Run cycles until ``stopping`` is set or, with ``available_now``, everything is built."""
         logs = self._lock_topics()
         tell(
             f"streaming and building {counted(len(logs), 'partition')} of"
@@ -202,7 +206,7 @@ class _Cycles:
                     self._maintain(stopping)
                 else:
                     self._upkeep.between_cycles(*self._watched_as_read)
-            # Whatever it is: what the next cycle does is the same.
+            # Any error at all: the next cycle is the same.
             except Exception as error:
                 failures += 1
                 self._built = None
@@ -216,15 +220,15 @@ class _Cycles:
         results = getattr(getattr(error, "result", None), "results", ())
         why = None if results else told(error)
         self._kept.keep(self._watched.project, began_at, results, error=why)
-        # A project that is being written is waited for.
+        # A project that is being edited is waited for.
         is_final = failures >= FAILURES and not isinstance(error, ProjectError)
-        # What is wrong from the start is for who has started it.
+        # An error at the start is the user's to correct.
         if self._cycles == 0 or is_final:
             raise error
         _tell_now(f"cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
 
     def _maintain(self, stopping: threading.Event) -> None:
-        """Maintain tables until there is something else to do."""
+        """Maintain tables until there is other work."""
         with closing(self._upkeep.in_pause(*self._watched_as_read)) as tables:
             for _ in tables:
                 if stopping.is_set() or self._watched.has_changed or self._is_new(self._news()):
@@ -246,7 +250,7 @@ class _Cycles:
         )
 
     def _is_new(self, news: News) -> bool:
-        """Whether there is anything to build. Maintenance makes snapshots of the same rows."""
+        """Whether there is anything to build. Snapshots of maintenance have the same rows."""
         if self._built is None:
             return True
         if news != self._built:
@@ -260,7 +264,7 @@ class _Cycles:
         return look_at(self._spark, f"{self._watched.project.silver}.other_events")
 
     def _lock_topics(self) -> list[PartitionLog]:
-        """The topics' logs; a topic that is new is kept from other streams and batches."""
+        """The topics' logs; a new topic is locked against other streams and batches."""
         source = self._watched.source
         logs, _, _ = read_logs(self._spark, source.settings, source.rules)
         for topic in sorted({log.topic for log in logs} - self._topics):
@@ -269,7 +273,9 @@ class _Cycles:
         return logs
 
     def _cycle(self, news: News) -> None:
-        """Land and build; what comes behind ``news`` is the next one's. Raises ``DbtError``."""
+        """Land and build; anything after ``news`` is left to the next cycle. Raises
+        ``DbtError``.
+        """
         began, began_at = time.monotonic(), datetime.now(UTC)
         self._said, self._landed_to, self._newest = [], news.bronze, None
         stalled: TopicsStalledError | None = None
@@ -288,12 +294,12 @@ class _Cycles:
             results, trouble = tolerated(error)
             stalled = stalled_by(error)
         if not self._has_landed:
-            # All others leave the topics to this process.
+            # Other processes leave the topics to this one.
             raise ConfigurationError(
                 "nothing was landed: no `on-run-start` hook of the project lands, as that of our"
                 " package of models does (docs/package.md)"
             )
-        # Once: the others go on, whatever becomes of these.
+        # Only once: the others go on in any case.
         if trouble and trouble != self._trouble:
             _tell_now(trouble)
         self._trouble = trouble
@@ -312,24 +318,24 @@ class _Cycles:
         self._built = news._replace(bronze=self._landed_to, events=snapshot_of(events))
         if before is None:
             self._whole_at = began
-        # A table's events may have come in a topic that had none of them before.
+        # A table's events may have come in a topic that had none of its events before.
         after = self._models_of(topics)
         self._is_whole_due = before is not None and (
             after is None or not after <= before or self._has_others
         )
-        # What is skipped behind a test that fails may be built when another table has news.
+        # Models skipped behind a failing test may be built when another table has news.
         self._is_incomplete = any(str(each.status) in ("fail", "skipped") for each in results)
         self._note_lags(events, models, set() if self._is_whole_due else topics)
 
     def _topics_with(self, news: News) -> set[str] | None:
-        """The topics whose events a cycle builds; None for whatever there is."""
+        """The topics whose events a cycle builds; None for all."""
         if self._is_whole_due or self._is_incomplete or self._built is None:
             return None
         topics = news.topics_since(self._built)
         return None if topics is None else topics | self._behind
 
     def _models_of(self, topics: set[str] | None) -> set[str] | None:
-        """The selectors of the models to build for topics, of those that are chosen; None for all
+        """The selectors of the models to build for topics, among the selected ones; None for all
         of these.
         """
         if topics is None:
@@ -340,7 +346,7 @@ class _Cycles:
             return None
         nodes = self._watched.manifest().nodes
         found = models_with_news(nodes, pairs, topics)
-        # dbt can't be told to build nothing, and land.
+        # dbt can't be told to land and build nothing.
         return ({".".join(nodes[name].fqn) for name in found} & self._chosen) or None
 
     def _note_lags(
@@ -358,12 +364,12 @@ class _Cycles:
         return any(each.startswith(_OF_KAFKA) for each in self._said)
 
     def _hear(self, event: Any) -> None:
-        """What dbt says in a cycle: the hook tells of landing when that is done."""
+        """Handle dbt's events in a cycle: the hook's report shows that landing is done."""
         if event.info.name != _SAID or self._has_landed:
             return
         if event.data.msg.startswith((_OF_CAPTURES, _OF_KAFKA)):
             self._said.append(str(event.data.msg))
-            # Models read bronze after this: rows that others add from now on may be left.
+            # Models read bronze after this, so rows that others add from now on may be left out.
             self._landed_to = bronze.current_snapshot(self._spark)
         if self._has_landed:
             self._note_landing()
@@ -385,18 +391,18 @@ def _tell_now(sentence: str) -> None:
 
 
 def paused(interval: float, failures: int) -> float:
-    """Seconds from the beginning of a cycle to that of the next, after so many that have failed."""
+    """Seconds from the beginning of a cycle to that of the next, after a number of failures."""
     return min(interval * 2.0 ** min(failures, 20), max(interval, _LONGEST_PAUSE))
 
 
 def models_of(results: Iterable[Any]) -> Iterator[Any]:
-    """Of a command's results, those of models: not of hooks and tests."""
+    """A command's results for models, without hooks and tests."""
     return (each for each in results if each.node.resource_type == "model")
 
 
 def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
-    """The results of a command that has built all and ended with an error all the same, and what
-    is not well: topics that can't go on, tests that fail. Raises the error if it is another.
+    """The results of a command that has built everything and still ended with an error, and the
+    trouble: stalled topics or failing tests. Raises the error if it is another.
     """
     stalled = stalled_by(error)
     results: Sequence[Any] = getattr(stalled or error.result, "results", ())

@@ -1,9 +1,9 @@
-"""`lakehouse decode`: capture lines in, one JSON line per change event out. Without Spark.
+"""`lakehouse decode`: capture lines in, one JSON line per change event out, without Spark.
 
 A line is joined from ready pieces of JSON: the decoders deliver keys, images and metadata as JSON
-text, and everything else either repeats (names, formats, days) or is a number. This loop is what a
-million payloads wait for, so it is one function and looks things up instead of calling; a Struct
-and an encoder take half as long again.
+text, and everything else either repeats (names, formats, days) or is a number. For a million
+payloads this loop is the bottleneck, so it is one function with look-ups instead of calls; a
+Struct and an encoder take 1.5 times as long.
 """
 
 import gc
@@ -21,7 +21,7 @@ from python_udfs.registry import AVRO_FORMATS, HEADED, decode_batch
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
-# So many payloads are decoded at a time: few enough for them to stay in a processor's cache.
+# Payloads are decoded in chunks that stay in a processor's cache.
 _CHUNK: Final = 256
 
 _text = msgspec.json.encode
@@ -33,14 +33,14 @@ def decode_stream(
     """Decode the captures of ``stream`` and ``write`` their events, in pieces of whole lines. The
     messages are counted in ``done``.
 
-    Raises ``CaptureError`` at the first line that is no message, once what came before it is
-    written.
+    Raises ``CaptureError`` at the first line that is not a message, after writing the events
+    before it.
     """
     line_number = 1
     for lines in read_lines(stream):
         events: list[bytes] = []
-        # Decoded payloads are trees, freed by their reference counts; the collector would only walk
-        # them.
+        # Decoded payloads are trees, freed by their reference counts; the garbage collector would
+        # only traverse them.
         gc.disable()
         try:
             captures, error = _parse_lines(lines, line_number)
@@ -60,7 +60,7 @@ def decode_stream(
 def _parse_lines(
     lines: list[bytes], first_number: int
 ) -> tuple[list[Capture], CaptureError | None]:
-    """The messages of the lines, up to the first line that is none, and what is wrong with it."""
+    """The messages of the lines, up to the first invalid line, and its error."""
     captures: list[Capture] = []
     for number, line in enumerate(lines, first_number):
         try:
@@ -73,7 +73,7 @@ def _parse_lines(
 
 
 def _decode_captures(captures: list[Capture], format: str, lines: list[bytes]) -> None:
-    """Append each event of the messages to ``lines``, as a line of JSON."""
+    """Append each event of the messages to ``lines``, as a JSON line."""
     append = lines.append
     join = b"".join
     format_and_operation = b',"format":%b,"operation":"' % _text(format)
@@ -157,7 +157,7 @@ def _position(topic: str | None, partition: int | None) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _source(database: str | None, schema: str | None, table: str | None) -> bytes:
-    """From the quote that closes the operation to the colon before the key."""
+    """The JSON from the quote that closes the operation to the colon before the key."""
     return b'","source_database":%b,"source_schema":%b,"source_table":%b,"record_key":' % (
         _text(database),
         _text(schema),
@@ -191,8 +191,8 @@ _SECONDS: Final = _Seconds()
 
 def _one_line_each(events: list[bytes]) -> bytes:
     block = b"".join(events)
-    # A decoder may hand on white space that a JSON payload had between its tokens. Nowhere else can
-    # a line break be: in strings it is escaped.
+    # A decoder may pass on white space between the tokens of a JSON payload. There can be no
+    # other line break: in strings it is escaped.
     if b"\r" in block or block.count(b"\n") != len(events):
         return b"".join(msgspec.json.format(event, indent=-1) + b"\n" for event in events)
     return block

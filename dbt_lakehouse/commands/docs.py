@@ -1,7 +1,7 @@
-"""`lakehouse docs`: dbt's documentation as one file, for those who read tables.
+"""`lakehouse docs`: dbt's documentation as one file, for the readers of tables.
 
-The page is dbt's own. What it shows is dbt's manifest and catalog, without what is there for
-machines only; the two files stay as dbt writes them.
+The page is dbt's own. It shows dbt's manifest and catalog, without parts that are only for
+machines; the two files stay as dbt writes them.
 """
 
 import json
@@ -16,9 +16,9 @@ from dbt_lakehouse.telling import tell, working
 
 _UNIT_TEST: Final = "unit_test."
 _ADAPTERS: Final = ("dbt", "dbt_spark", "dbt_lakehouse")
-# dbt's page cuts descriptions to a few words and details off at the window's edge, and has no room
-# for tables beside its menu in a narrow window; its letters are pale, nothing marks what has the
-# focus, and it knows no dark. Its graph is dark as it is.
+# dbt's page cuts descriptions to a few words and details off at the window's edge, and has no
+# room for tables beside its menu in a narrow window. Its text is pale, the focus is not marked,
+# and there is no dark mode. Its graph is already dark.
 _STYLE: Final = """<style>
 td[style*="max-width: 1px"] { max-width: none !important; white-space: normal !important; }
 .detail-body { white-space: normal !important; overflow: visible !important; }
@@ -41,19 +41,19 @@ th, dt, small, .switch-label.btn:not(.active), .app-menu .filename-normal {
   .launcher-window, .logo { filter: invert(1) hue-rotate(180deg); }
 }
 </style></head>"""
-# What else is not well, in the texts of its templates. Where a later dbt has others, nothing is
+# Further fixes, in the texts of its templates. If a later dbt has other texts, nothing is
 # replaced, and a test in a browser says what is missing.
 _MENDED: Final = (
-    # Asked for before there are braces of Angular's to fill in, and by a name that no page has.
+    # It is requested before Angular's braces are filled in, under a name that no page has.
     ('<use xlink:href="{{', '<use ng-attr-href="{{'),
     ("${require('./assets/favicons/favicon.ico')}", "data:,"),
     ("maximum-scale=1,", ""),
-    # The focus alone would put search results in the place of what one reads.
+    # The focus alone would replace the text being read by search results.
     (
         'ng-focus="onSearchFocus($event, true)"',
         'ng-change="onSearchFocus($event, search.query != \\\'\\\')" aria-label="Search"',
     ),
-    # What screen readers go by, and say instead of pictures.
+    # Landmarks for screen readers, and texts in place of pictures.
     ('<div class="app-menu app-column">', '<div class="app-menu app-column" role="navigation">'),
     ('<div class="app-content app-column">', '<div class="app-content app-column" role="main">'),
     ('<svg class="icn', '<svg aria-hidden="true" class="icn'),
@@ -61,7 +61,7 @@ _MENDED: Final = (
     ('ng-click="closeGraph()"', 'ng-click="closeGraph()" aria-label="Close the lineage"'),
     ('ng-click="showExpanded()"', 'ng-click="showExpanded()" href aria-label="All of the window"'),
     ('ng-click="onLauncherClick()"', 'ng-click="onLauncherClick()" href aria-label="Lineage"'),
-    # Links for the mouse alone.
+    # Links that only a mouse can reach.
     *(
         (f'ng-click="{call}"', f'ng-click="{call}" href')
         for call in ("activate(item)", "onFolderClick(item)", "copy_to_clipboard()")
@@ -70,9 +70,10 @@ _MENDED: Final = (
 
 
 def write_docs(project: Project) -> Path:
-    """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``.
+    """Have dbt inspect project and lake, and write the page. Returns its path. Raises
+    ``DbtError``.
 
-    Where there is no lake yet none is made: the page then has what the project declares.
+    If there is no lake yet, none is created: the page then shows what the project declares.
     """
     with working("writing the documentation"):
         try:
@@ -87,14 +88,14 @@ def write_docs(project: Project) -> Path:
 
 
 def write_page(folder: Path) -> Path:
-    """Write ``docs.html`` of what ``dbt docs generate`` has left in a folder; its path."""
+    """Write ``docs.html`` from the files of ``dbt docs generate`` in a folder. Returns its path."""
     page = (folder / "index.html").read_text(encoding="utf-8")
     for theirs, ours in _MENDED:
         page = page.replace(theirs, ours)
     catalog = json.loads((folder / "catalog.json").read_bytes())
     manifest = shown(json.loads((folder / "manifest.json").read_bytes()), catalog)
     for name, content in (("MANIFEST", manifest), ("CATALOG", catalog)):
-        # No text of theirs may end the script that they stand in.
+        # No text in the data may end the script element.
         text = json.dumps(content).replace("</", "<\\/")
         page = page.replace(f'"{name}.JSON INLINE DATA"', text)
     path = folder / "docs.html"
@@ -103,11 +104,11 @@ def write_page(folder: Path) -> Path:
 
 
 def shown(manifest: dict[str, Any], catalog: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows of a manifest.
+    """The part of a manifest that the page shows.
 
-    Unit tests would crowd the lineage, adapters' macros the list of projects; of ``meta``, what is
-    no plain value is for macros. A column that is described in the lake alone, as change logs' are,
-    has that description. The page is to ask nothing of the network.
+    Unit tests would crowd the lineage, and adapters' macros the list of projects; structured
+    values in ``meta`` are for macros. A column that is described only in the lake, as change
+    logs' are, gets that description. The page makes no network requests.
     """
     told = {**manifest, "unit_tests": {}}
     told["metadata"] = {**manifest["metadata"], "send_anonymous_usage_stats": False}

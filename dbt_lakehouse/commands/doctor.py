@@ -1,6 +1,6 @@
-"""`lakehouse doctor`: whether all that a run needs is there, in a line each.
+"""`lakehouse doctor`: checks that a run has everything it needs, one line each.
 
-Starts no Spark and makes nothing. What may hang, a broker or a database, is waited for some
+It starts no Spark and creates nothing. A broker or database that may hang is waited for only some
 seconds.
 """
 
@@ -53,18 +53,18 @@ _Answer = TypeVar("_Answer")
 _SECONDS: Final = 10.0
 _LITTLE_DISK: Final = 5_000_000_000
 _NO_DISK: Final = 500_000_000
-# Names in a line.
+# Names per line.
 _FEW: Final = 5
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
 _JAVA_VERSION: Final = re.compile(r'version "(\d[^"]*)"')
 _PINNED: Final = re.compile(r"([\w.-]+)(?:\[[^]]*\])?==([^;\s]+)")
 _EXTRA: Final = re.compile(r"\bextra == [\"']([\w-]+)")
-# What a run needs. Packages of other extras may have been left out.
+# The extras that a run needs. Packages of other extras may be missing.
 _NEEDED: Final = frozenset({"", "lake"})
 
 
 class State(StrEnum):
-    """How something is."""
+    """The state of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -73,19 +73,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, how it is, and where it is not well what to do."""
+    """A check: its subject, its state, and the remedy if there is trouble."""
 
     state: State
     about: str
     told: str
 
     def text(self) -> str:
-        """A line."""
+        """As a line of text."""
         return f"{self.state:<5}{self.about:<9}{' '.join(self.told.split())}"
 
 
 def doctor(options: ProjectOptions) -> list[Check]:
-    """All checks. What has no project is looked at without one."""
+    """All checks. Checks that need no project are made without one."""
     project: Project | None = None
     checks = []
     try:
@@ -111,7 +111,7 @@ def doctor(options: ProjectOptions) -> list[Check]:
 
 
 def checks_json(checks: list[Check]) -> str:
-    """For scripts."""
+    """The checks as JSON, for scripts."""
     return json.dumps([asdict(each) for each in checks])
 
 
@@ -128,7 +128,7 @@ def _fail(about: str, told: str) -> Check:
 
 
 def _within(ask: Callable[[], _Answer]) -> _Answer:
-    """The answer, or what asking raises. Raises ``TimeoutError`` if none comes in time."""
+    """The answer of ``ask``, or its error. Raises ``TimeoutError`` if there is none in time."""
     answers: list[_Answer] = []
     errors: list[Exception] = []
 
@@ -138,7 +138,7 @@ def _within(ask: Callable[[], _Answer]) -> _Answer:
         except Exception as error:
             errors.append(error)
 
-    # The process ends without it.
+    # A daemon: the process can end without it.
     asking = threading.Thread(target=run, daemon=True)
     asking.start()
     asking.join(_SECONDS)
@@ -181,7 +181,7 @@ def _java() -> Check:
 
 
 def _packages() -> Check:
-    """Whether what is installed is what is pinned, and its files are what was installed."""
+    """Whether the pinned versions are installed, and their files are unchanged."""
     wrong = []
     right = []
     left_out = []
@@ -200,7 +200,7 @@ def _packages() -> Check:
         more = f" and {len(changed) - _FEW} more" if len(changed) > _FEW else ""
         wrong.append(f"not as they were installed: {', '.join(changed[:_FEW])}{more}")
     if wrong:
-        return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or install cdc_lakehouse anew")
+        return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or reinstall cdc_lakehouse")
     told = f"{counted(len(right), 'package')} as pinned and installed"
     if left_out:
         told += f"; of extras, not installed: {', '.join(left_out)}"
@@ -208,8 +208,8 @@ def _packages() -> Check:
 
 
 def _pins() -> dict[tuple[str, str], set[str]]:
-    """Names and versions of the packages that are asked for, and by which extras: the empty name
-    is what is always installed.
+    """The pinned packages and their versions, with the extras that need them; the empty name
+    means always installed.
     """
     found: dict[tuple[str, str], set[str]] = {}
     for each in requires("cdc_lakehouse") or ():
@@ -220,16 +220,16 @@ def _pins() -> dict[tuple[str, str], set[str]]:
 
 
 def _changed_files(names: Iterable[str]) -> list[str]:
-    """The files of packages that are gone, or not what the packages' RECORDs say."""
+    """The files of packages that are missing, or differ from the packages' RECORDs."""
     recorded: dict[Path, tuple[str, set[str]]] = {}
     for name in names:
         package = distribution(name)
-        # Its own look at it passes over files that are gone.
+        # Not package.files, which skips missing files.
         for file, wanted, _ in csv.reader((package.read_text("RECORD") or "").splitlines()):
             if wanted:
                 place = Path(str(package.locate_file(file)))
                 recorded.setdefault(place, (file, set()))[1].add(wanted)
-    # Files are read and hashed without Python's lock.
+    # Reading and hashing files releases Python's lock.
     with ThreadPoolExecutor() as workers:
         known = workers.map(_is_any_of, recorded, (digests for _, digests in recorded.values()))
         return [
@@ -240,8 +240,8 @@ def _changed_files(names: Iterable[str]) -> list[str]:
 
 
 def _is_any_of(file: Path, digests: Iterable[str]) -> bool:
-    """Whether the file has one of the digests. Of one that several packages have, such as
-    dbt/__init__.py, the last to be installed is there.
+    """Whether the file has one of the digests. If several packages have it, such as
+    dbt/__init__.py, the last one installed has written it.
     """
     for each in digests:
         algorithm, _, wanted = each.partition("=")
@@ -320,12 +320,12 @@ def _storage(warehouse: str) -> Check:
 
 
 def _cache() -> Check:
-    """Where jars are, and what Spark and SQLite write beside their memory."""
+    """Whether the cache, for jars and for what Spark and SQLite spill, is usable."""
     return _folder("cache", CACHE / "tmp", "make room, or name another folder by LAKEHOUSE_CACHE")
 
 
 def _folder(about: str, folder: Path, advice: str) -> Check:
-    """Whether a folder, or the one in which it would be made, can be written and has room."""
+    """Whether a folder, or its nearest existing parent, is writable and has space."""
     made = folder
     while not made.exists():
         made = made.parent
@@ -339,12 +339,12 @@ def _folder(about: str, folder: Path, advice: str) -> Check:
 
 
 def _seen(reader: "Reader", uri: str) -> list[Check]:
-    """What the tables say."""
+    """The checks that read tables."""
     return [_locks(reader, uri), _clock(reader)]
 
 
 def _locks(reader: "Reader", uri: str) -> Check:
-    """Who is at work."""
+    """Which commands are at work."""
     file = sqlite_file(uri)
     if file is not None:
         held = held_beside(file)
@@ -357,12 +357,12 @@ def _locks(reader: "Reader", uri: str) -> Check:
 
 
 def now() -> datetime:
-    """What this machine's clock says."""
+    """The time of this machine's clock."""
     return datetime.now(UTC)
 
 
 def _clock(reader: "Reader") -> Check:
-    """Whether commits come from the future: leases and expiry go by clocks."""
+    """Whether commits come from the future: leases and expiry depend on clocks."""
     moment = now()
     ahead = {
         name: made - moment
@@ -385,7 +385,7 @@ def _kafka(project: Project) -> Check:
     from dbt_lakehouse.config.kafka_probe import probe
 
     try:
-        # Of topics that can't be meant it tells, too.
+        # It also reports impossible topics.
         project.kafka()
         settings = kafka_settings(project.parameters)
         if settings is None:
@@ -397,7 +397,7 @@ def _kafka(project: Project) -> Check:
 
 
 def _schema_registry(project: Project) -> list[Check]:
-    """Only where a topic's format names schemas."""
+    """The check of the schema registry, only if a topic's format needs one."""
     from dbt_lakehouse.lake.schema_registry import configured
     from python_udfs.registry import AVRO_FORMATS
 

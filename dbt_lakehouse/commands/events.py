@@ -1,4 +1,4 @@
-"""`lakehouse events`: the events of messages that have landed, decoded anew, without Spark."""
+"""`lakehouse events`: the events of landed messages, decoded again, without Spark."""
 
 import json
 from collections import defaultdict
@@ -20,7 +20,7 @@ from python_udfs.core.events import Event
 from python_udfs.text.numbers import canonical_number
 
 LIMIT: Final = 100
-"""So many events are printed for people unless they say how many."""
+"""The default number of events in text output."""
 
 Place = tuple[str, int, int]
 """Topic, partition and offset of a message."""
@@ -30,20 +30,20 @@ _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Choice(NamedTuple):
-    """Which events are asked for; None for any."""
+    """The choice of events; None for any."""
 
     topic: str
     partition: int | None = None
     first: int | None = None
-    """The least offset."""
+    """The lowest offset."""
     last: int | None = None
-    """The greatest."""
+    """The highest offset."""
     key: str | None = None
-    """JSON with names and values that an event's key or one of its rows has."""
+    """JSON with names and values of an event's key or one of its rows."""
 
     @property
     def condition(self) -> str:
-        """DuckDB's SQL that a message may have one."""
+        """DuckDB's SQL condition that a message may have a chosen event."""
         conditions = [f"topic = {sql_literal(self.topic)}"]
         for column, operator, number in (
             ("partition", "=", self.partition),
@@ -56,15 +56,15 @@ class Choice(NamedTuple):
 
 
 Found = tuple[Landed, Sequence[Event], int]
-"""A message with events that were asked for, those, and how many it has."""
+"""A message with chosen events, these events, and the number of all its events."""
 
 
 def find(reader: Reader, other_events: str, choice: Choice) -> Iterator[Found]:
-    """The messages that have events which are asked for, in the order of their places.
+    """Find the messages with chosen events, in the order of their places.
 
-    Those that no message says by itself, what a tombstone of a compacted topic stands for, come
-    from the table ``other_events``. Raises ``ConfigurationError`` for a topic that has not landed,
-    ``UnusableKeyError``, and what reading raises.
+    Events that no message contains, which a tombstone of a compacted topic stands for, come from
+    the table ``other_events``. Raises ``ConfigurationError`` for a topic that has not landed,
+    ``UnusableKeyError``, and the errors of reading.
     """
     is_wanted = _is_wanted(choice.key)
     found = spans(reader, choice.condition)
@@ -80,7 +80,7 @@ def find(reader: Reader, other_events: str, choice: Choice) -> Iterator[Found]:
 
 
 def write_json(found: Iterable[Found], limit: int | None, write: Write) -> None:
-    """Events for scripts, a line for each with the fields that `lakehouse decode` prints."""
+    """Write events as JSON lines, with the fields that `lakehouse decode` prints."""
     rows = (
         {
             "topic": message.topic,
@@ -99,7 +99,7 @@ def write_json(found: Iterable[Found], limit: int | None, write: Write) -> None:
 
 
 def write_text(found: Iterable[Found], limit: int | None, write: Write) -> None:
-    """Events for people, by their messages."""
+    """Write events as text, grouped by message."""
     left = LIMIT if limit is None else limit
     is_first = True
     for message, events, number in found:
@@ -124,8 +124,8 @@ def _time(message: Landed) -> str | None:
 
 
 def _line(row: bytes) -> bytes:
-    # A decoder may hand on white space that a JSON payload had between its tokens. Nowhere else can
-    # a line break be: in strings it is escaped.
+    # A decoder may pass on white space between the tokens of a JSON payload. There can be no
+    # other line break: in strings it is escaped.
     is_one = b"\n" not in row and b"\r" not in row
     return (row if is_one else msgspec.json.format(row, indent=-1)) + b"\n"
 
@@ -134,7 +134,7 @@ def _line(row: bytes) -> bytes:
 
 
 def _is_wanted(key: str | None) -> IsWanted:
-    """What tells whether an event is of a key. Raises ``UnusableKeyError``."""
+    """A function that tells whether an event has a key. Raises ``UnusableKeyError``."""
     if key is None:
         return lambda event: True
     refuse_no_json(key)
@@ -156,7 +156,7 @@ def _has(row: bytes | None, wanted: dict[str, Any]) -> bool:
 
 
 def _values(text: str | bytes) -> Any:
-    """The values of a JSON text. A number is the same however it is written, as text too."""
+    """The values of a JSON text. Equal numbers are equal however they are written, even as text."""
     return json.loads(text, parse_int=canonical_number, parse_float=canonical_number)
 
 
@@ -164,7 +164,7 @@ def _values(text: str | bytes) -> Any:
 
 
 def _judged(reader: Reader, other_events: str, condition: str) -> dict[Place, list[Event]]:
-    """The events that tombstones of messages stand for, by the messages' places."""
+    """The events that tombstones stand for, by the places of their messages."""
     found: dict[Place, list[Event]] = defaultdict(list)
     if other_events not in reader.names:
         return found

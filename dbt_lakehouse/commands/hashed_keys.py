@@ -1,5 +1,5 @@
-"""Keys that a change log has hashes of (``typed.masks``): those who ask of one give its clear
-values, and find its rows by their hashes.
+"""Keys that a change log stores as hashes (``typed.masks``). Users give clear values, and their
+rows are found by the hashes.
 """
 
 import json
@@ -15,7 +15,7 @@ from python_udfs.typed.values import Value
 
 
 def clear_types(log: Mapping[str, Any], key: Sequence[str]) -> dict[str, str]:
-    """The types of the hashed ones of key columns before that, by what a log declares."""
+    """The types of hashed key columns before hashing, from a log's declaration."""
     return {
         spec["column"]: spec["clear"]
         for spec in log["columns"]
@@ -24,9 +24,9 @@ def clear_types(log: Mapping[str, Any], key: Sequence[str]) -> dict[str, str]:
 
 
 def hash_as(label: str, log: Table) -> None:
-    """Let this process hash as the values of a change log (``label``: its name) were.
+    """Hash in this process as the values of a change log (``label``: its name) were hashed.
 
-    Raises ``ConfigurationError`` if that key of masks is not there.
+    Raises ``ConfigurationError`` if the same mask key is not there.
     """
     declaration = log.properties.get(f"{DECLARED}.{log.noted(DECLARED)}")
     if json.loads(declaration or "{}").get("mask_key") != fingerprint(mask_key()):
@@ -39,5 +39,5 @@ def hash_as(label: str, log: Table) -> None:
 
 
 def hashed(value: Value | None) -> Value | None:
-    """A clear value as such a log has it, after ``hash_as``."""
+    """The hash of a clear value, after ``hash_as``."""
     return masked(value, HASH)

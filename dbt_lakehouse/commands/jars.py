@@ -1,5 +1,5 @@
-"""`lakehouse jars --archive`: makes the archive of the classes that Spark's JVM loads, by running
-what a run does in a JVM that writes down what it has loaded (see ``spark.class_archive``).
+"""`lakehouse jars --archive`: make the class archive for Spark's JVM, by doing a run's work in a
+JVM that records the classes it loads (see ``spark.class_archive``).
 """
 
 import os
@@ -16,7 +16,7 @@ from dbt_lakehouse.spark.class_archive import ARCHIVE, TARGET
 from dbt_lakehouse.spark.jvm import gateway
 from dbt_lakehouse.telling import working
 
-# What a run does, with the classes that it needs; the rows don't matter.
+# The statements of a run, for the classes that they load; the rows don't matter.
 _TRAINING: Final = (
     "create table lake.silver.training (id bigint, at timestamp, tag array<string>) using iceberg",
     "insert into lake.silver.training values (1, timestamp '2020-01-01', null), (2, null, null)",
@@ -35,8 +35,8 @@ _TRAINING: Final = (
 
 
 def make_class_archive() -> bool:
-    """Make the archive anew, in about a minute; whether that has worked. Without it all is slower,
-    and nothing else.
+    """Make the archive again, in about a minute. Returns whether that has worked; without it
+    everything works, only slower.
     """
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="classes-") as folder:
         made = Path(folder) / ARCHIVE.name
@@ -52,14 +52,14 @@ def make_class_archive() -> bool:
             )
         if finished.returncode != 0 or not made.exists():
             return False
-        # A rename: no JVM ever sees a part of it, which would crash it.
+        # Renamed into place: a JVM that mapped a partial file would crash.
         made.replace(ARCHIVE)
     return True
 
 
 def _train(folder: str) -> None:
     """Open a lake in the folder and use it; the JVM writes the archive when it ends."""
-    # Whatever catalog and storage the profile has: they may be shared.
+    # Independent of the profile's catalog and storage, which may be shared.
     own_lake = {
         CATALOG_TYPE: "jdbc",
         CATALOG_URI: f"{SQLITE}{folder}/catalog.db",

@@ -1,4 +1,4 @@
-"""The last cycles of `lakehouse stream --build`, kept as runs are: for its live page."""
+"""The last cycles of `lakehouse stream --build`, stored like runs, for its live page."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -8,12 +8,12 @@ from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.runs import CYCLES, RUNS_SHOWN, Run, keep, nodes_of
 from dbt_lakehouse.session.project import Project, target_folder
 
-# dbt's command that it is, and whose.
+# dbt's command, and the command that runs it.
 _COMMAND: Final = "{}, by stream --build"
 
 
 class KeptCycles:
-    """The cycles of one stream. ``tell`` takes a sentence for the user."""
+    """The cycles of a stream. ``tell`` takes a message for the user."""
 
     def __init__(self, command: str, tell: Callable[[str], None]) -> None:
         self._command: Final = _COMMAND.format(command)
@@ -29,9 +29,9 @@ class KeptCycles:
         troubles: Sequence[str] = (),
         error: str | None = None,
     ) -> None:
-        """Keep a cycle that has ended: dbt's results, what landing said, topics that could not be
-        landed, and what has ended it before there were results. What fails is told, and once if it
-        is always the same: gold has its rows all the same.
+        """Store a cycle that has ended: dbt's results, the landing's messages, topics that could
+        not be landed, and an error that ended it before there were results. A failure to store it
+        is reported, once if it repeats: gold has its rows anyway.
         """
         try:
             run = Run(

@@ -1,7 +1,7 @@
-"""Keys as the command line is given them: ``{"id": 7}``. No error repeats one.
+"""Keys as the command line takes them: ``{"id": 7}``. No error message repeats a key.
 
-A number means the one number, however it is written: a key column of text that holds numbers has
-each of them in one form (``text.numbers``), and so has the given key. Text means itself.
+Equal numbers are the same key, however they are written: a text column that holds numbers has
+each of them in one form (``text.numbers``), and so has the given key. Text is compared as it is.
 """
 
 import json
@@ -15,20 +15,20 @@ from dbt_lakehouse.errors import LakehouseError
 from python_udfs.text.numbers import canonical_number
 
 MICROSECONDS: Final = 6
-"""The digits behind the point that a time has in the tables."""
+"""The number of decimals that seconds have in the tables."""
 
 
 class UnusableKeyError(LakehouseError):
-    """A key that can't be meant; the message doesn't repeat it."""
+    """An unusable key. The message doesn't repeat it."""
 
 
 def key_names(columns: Sequence[str]) -> list[str]:
-    """What the key columns are called in a key: ``_digest`` is ``digest``."""
+    """The names of the key columns in a key: ``_digest`` is ``digest``."""
     return [each.lstrip("_") for each in columns]
 
 
 def refuse_no_json(text: str) -> None:
-    """Raise ``UnusableKeyError`` for a text that is no key of any table."""
+    """Raise ``UnusableKeyError`` for a text that is not JSON."""
     try:
         json.loads(text)
     except ValueError:
@@ -40,8 +40,9 @@ def refuse_no_json(text: str) -> None:
 def given_key(text: str, columns: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
     """The values of a key, in the order of its columns.
 
-    Raises ``UnusableKeyError``, also for one that its type, in Spark's DDL, only holds rounded, or
-    that is a text where only a number can be. The cast tells what else is no value of the type.
+    Raises ``UnusableKeyError``, also for a value that its type, in Spark's DDL, only holds
+    rounded, or for text where a number is needed. The cast reports other values that don't fit
+    the type.
     """
     names = key_names(columns)
     values = _key_texts(text, names)
@@ -67,7 +68,7 @@ def _key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
         raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
     if not isinstance(pairs, _Pairs):
         raise UnusableKeyError(f"--key: expected {expected}")
-    # The columns' own names may be used too.
+    # The columns' own names are allowed too.
     key = {name if name in names else name.lstrip("_"): value for name, value in pairs}
     if len(key) != len(pairs):
         raise UnusableKeyError(f"--key: a name comes twice, expected {expected}")
@@ -91,14 +92,14 @@ class _Number(str):
 
 
 class _Pairs(list[Any]):
-    """The names and values of an object as they were written."""
+    """The names and values of an object, with duplicates."""
 
     __slots__ = ()
 
 
 def is_rounded(text: str, type_name: str) -> bool:
-    """Whether a Spark cast would make another number, or time, of a text than it says. False also
-    for what is none: the cast tells.
+    """Whether a Spark cast would round a number or a time. False also for an invalid text, which
+    the cast reports.
     """
     base_type, _, arguments = type_name.partition("(")
     if base_type in ("timestamp", "timestamp_ntz"):
@@ -116,7 +117,7 @@ def is_rounded(text: str, type_name: str) -> bool:
                 (value,) = struct.unpack("f", struct.pack("f", value))
         except OverflowError:
             return True
-        # A number that is written with few digits is meant to be the nearest there is.
+        # A number with few digits means the nearest value.
         return all(number != Decimal(f"{value:.{digits}g}") for digits in range(1, 18))
     _, digits, exponent = number.as_tuple()
     written = "".join(map(str, digits))

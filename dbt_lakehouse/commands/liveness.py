@@ -1,4 +1,4 @@
-"""The file by which others see that a stream is alive (``--liveness``)."""
+"""The file that shows that a stream is alive (``--liveness``)."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ _EVERY_SECONDS: Final = 5.0
 
 
 class Liveness:
-    """A file that is touched; None: there is none."""
+    """A file to touch; None for no file."""
 
     def __init__(self, file: Path | None) -> None:
         self._file: Final = file
@@ -24,8 +24,8 @@ class Liveness:
     def while_it_gets_on(
         self, how_far: Callable[[], str], every_seconds: float = _EVERY_SECONDS
     ) -> Iterator[None]:
-        """Within, touch it whenever work has come further, which another thread asks ``how_far``:
-        work that hangs is not shown as alive.
+        """Touch it within the context whenever work has progressed, which another thread asks
+        ``how_far``: work that hangs does not look alive.
         """
         if self._file is None:
             yield
@@ -37,7 +37,7 @@ class Liveness:
             while not is_done.wait(every_seconds):
                 if (found := how_far()) != before:
                     before = found
-                    # Who shows it next tells of what is wrong.
+                    # The next touch reports the error.
                     with suppress(OSError):
                         self.show()
 
@@ -47,5 +47,5 @@ class Liveness:
             yield
         finally:
             is_done.set()
-            # Where not even the question comes back, it is not waited for.
+            # If even the question hangs, it is not waited for.
             thread.join(every_seconds)

@@ -1,4 +1,4 @@
-"""`lakehouse maintain`: what `dbt run-operation maintain_tables` does, told and kept."""
+"""`lakehouse maintain`: the work of `dbt run-operation maintain_tables`, reported and recorded."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from dbt_lakehouse.session.project import Project, lock_patience
 
 
 def maintain(project: Project, names: Sequence[str], *, dry_run: bool) -> Iterator[Maintained]:
-    """Maintain tables, those of these names or all, and tell of each; a dry run only looks.
+    """Maintain the tables of these names, or all, and yield each result; a dry run only looks.
 
     Waits for a dbt command that builds. Raises ``ConfigurationError`` before anything is done.
     """

@@ -1,12 +1,13 @@
-"""`lakehouse migrate-catalog`: the lake's tables and views in another catalog, by their metadata.
+"""`lakehouse migrate-catalog`: move the lake's tables and views to another catalog, by their
+metadata.
 
 No file is rewritten or copied. The other catalog is told where each table's metadata is, so the
-table there is the same one: its UUID, its snapshots with what they note, its properties. A view has
-no data; it is created anew.
+table there is the same one: its UUID, its snapshots with their summaries, its properties. A view
+has no data; it is created again.
 
-While it works both catalogs are closed, and in the end the old one has no entries any more: whoever
-still writes by it, with whatever program, finds no table. Each step can be repeated, so a call that
-was broken off is ended by the next.
+During the migration both catalogs are closed, and at the end the old one has no entries any more:
+a program that still writes by it finds no table. Each step can be repeated, so the next call
+completes an interrupted one.
 """
 
 import json
@@ -36,18 +37,18 @@ _SAME: Final = "{} is the catalog that the lake is in"
 
 
 class Migration(NamedTuple):
-    """What a call has done."""
+    """The result of a call."""
 
     target: str
     tables: dict[str, str]
-    """What became of each table and view, by ``schema.name``."""
+    """The result for each table and view, by ``schema.name``."""
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps(self._asdict())
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         lines = [f"{name}: {done}" for name, done in self.tables.items()]
         return "\n".join(
             [
@@ -61,15 +62,15 @@ class Migration(NamedTuple):
 def migrate_catalog(project: Project, target: str) -> Migration:
     """Move the lake of the project's target to the catalog of another target of its profile.
 
-    Raises ``ConfigurationError`` if something else is there, ``LockedError`` if a command is at
-    work, and ``SessionError`` if the other catalog can't be used.
+    Raises ``ConfigurationError`` if the other catalog has something else, ``LockedError`` if a
+    command is running, and ``SessionError`` if the other catalog can't be used.
     """
     other = load(project.options._replace(target=target))
     there = absolute(other.parameters, other.root)
     here = absolute(project.parameters, project.root)
     if properties(there) == properties(here):
         raise ConfigurationError(_SAME.format(_address(there)))
-    # One that is closed may be so by a call that was broken off.
+    # An interrupted call may have left it closed.
     require_file(here)
     spark = start_session(project.parameters, project.root)
     old = _Catalog(lake_catalog(spark), _address(here))
@@ -94,7 +95,7 @@ def migrate_catalog(project: Project, target: str) -> Migration:
 
 
 class _Catalog:
-    """A catalog of Iceberg's, and its address without secrets."""
+    """An Iceberg catalog, and its address without secrets."""
 
     def __init__(self, java: Any, address: str) -> None:
         self.java = java
@@ -102,12 +103,14 @@ class _Catalog:
 
     @property
     def schemas(self) -> dict[str, Any]:
-        """Its schemas by name, bronze first: the others must not be found without it."""
+        """Its schemas by name, bronze first: without it, the others must not be found."""
         found = {str(each): each for each in self.java.listNamespaces()}
         return dict(sorted(found.items(), key=lambda each: (each[0] != "bronze", each[0])))
 
     def tables(self) -> dict[str, Any]:
-        """The identifiers of its tables by name; of the leases each catalog has its own."""
+        """The identifiers of its tables by name, without the leases, which each catalog has for
+        itself.
+        """
         found = [each for schema in self.schemas.values() for each in self.java.listTables(schema)]
         return {str(each): each for each in found if f"{CATALOG}.{each}" != LEASES}
 
@@ -133,7 +136,7 @@ def _address(settings: dict[str, str]) -> str:
 
 
 def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
-    """Do it; what became of each table and view."""
+    """Move the entries. Returns the result for each table and view."""
     tables, views = old.tables(), old.views()
     done: dict[str, str] = {}
     total = counted(len(tables) + len(views), "table")
@@ -159,7 +162,7 @@ def _move_entries(
         raise ConfigurationError(reason or f"there is no table in {old.address}")
     never_written = _refuse_others(old, new)
     close(old.java, moved)
-    # By whatever address: its entries would be dropped.
+    # The same catalog under another address: its entries would be dropped.
     if closed(new.java) == moved:
         reopen(old.java)
         raise ConfigurationError(_SAME.format(new.address))
@@ -176,7 +179,7 @@ def _move_entries(
         done[name] = _create_view(old, new, view)
     if missing := done.keys() - {*new.names()}:
         raise ConfigurationError(f"{new.address} lacks {', '.join(sorted(missing))}")
-    # Only now, so that a table is always in one of them.
+    # Only now, so that a table is always in one of the catalogs.
     for table in tables.values():
         old.java.dropTable(table, False)
     for view in views.values():
@@ -185,9 +188,9 @@ def _move_entries(
 
 
 def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:
-    """Raise ``ConfigurationError`` if the new catalog has another table of the same name, but for
-    those that were never written to: these are returned. Who opens the lake by an empty catalog
-    makes bronze's.
+    """Raise ``ConfigurationError`` if the new catalog has another table of the same name. Tables
+    that were never written to are allowed, and returned: to open a lake by an empty catalog
+    creates bronze's.
     """
     tables, never_written = old.tables(), []
     for name in tables.keys() & new.tables().keys():
@@ -204,7 +207,7 @@ def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:
 
 
 def _register(old: _Catalog, new: _Catalog, table: Any) -> str:
-    """Let the new catalog have a table, if it hasn't; in words."""
+    """Register a table in the new catalog, if it is missing. Returns what was done, in words."""
     done = "is there already"
     if not new.java.tableExists(table):
         metadata = old.java.loadTable(table).operations().current()
@@ -217,7 +220,7 @@ def _register(old: _Catalog, new: _Catalog, table: Any) -> str:
 
 
 def _create_view(old: _Catalog, new: _Catalog, identifier: Any) -> str:
-    """Let the new catalog have a view, if it hasn't; in words."""
+    """Create a view in the new catalog, if it is missing. Returns what was done, in words."""
     if new.java.viewExists(identifier):
         return "is there already"
     view = old.java.loadView(identifier)
@@ -237,13 +240,13 @@ def _create_view(old: _Catalog, new: _Catalog, identifier: Any) -> str:
 
 
 def _state(catalog: _Catalog, table: Any) -> Table:
-    """What a table is, down to its snapshots and what they note."""
+    """The state of a table, including its snapshots and their summaries."""
     metadata = catalog.java.loadTable(table).operations().current()
     return parse(java_class("org.apache.iceberg.TableMetadataParser").toJson(metadata))
 
 
 def _described(catalog: Any, schema: Any) -> dict[str, str]:
-    """The properties of a schema that are not of the catalog it is in."""
+    """The properties of a schema that do not depend on its catalog."""
     found = dict(catalog.loadNamespaceMetadata(schema))
     return {
         name: value

@@ -1,9 +1,9 @@
-"""Which models a cycle of `lakehouse stream --build` has to build, by the topics that have news."""
+"""The models that a cycle of `lakehouse stream --build` has to build, by the topics with news."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-# What every run of a lake begins with and remembers by, which is never many.
+# Models that every run begins with and records its state in: always few.
 _OWN: Final = frozenset({"other_events", "state_table", "append_only"})
 
 
@@ -11,10 +11,10 @@ def models_with_news(
     nodes: Mapping[str, Any], pairs: Collection[Sequence[str | None]], topics: Collection[str]
 ) -> set[str]:
     """The models to build, by their unique ids: change logs that may have events of some topics,
-    all that follows from them, and the lake's own tables.
+    all their descendants, and the lake's own tables.
 
     ``nodes`` are those of dbt's manifest. ``pairs``: topic and source table (database, schema,
-    table) of all events so far. A log of which no event has come yet may be in any topic.
+    table) of all events so far. A log without events so far may be in any topic.
     """
     models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
     logs = {name for name, each in models.items() if "change_log" in each.config.meta}
@@ -30,9 +30,9 @@ def models_with_news(
 
 
 def topics_of(log: Mapping[str, Any], pairs: Collection[Sequence[str | None]]) -> set[str]:
-    """The topics that events of a change log have been in, by its declaration: of its source
-    tables, or of any. A set's rows go by deletes without a set too, which may be in a topic of
-    their own.
+    """The topics in which events of a change log have come, from its declaration: of its source
+    tables, or of any. A set's rows also depend on deletes without a set, which may be in another
+    topic.
     """
     sources = log["sources"]
     wanted = None if sources is None else [list(source) for source in sources]
@@ -42,7 +42,7 @@ def topics_of(log: Mapping[str, Any], pairs: Collection[Sequence[str | None]]) -
 
 
 def _descendants(models: Mapping[str, Any], of: Collection[str]) -> set[str]:
-    """These models and all that read them."""
+    """These models and all their descendants."""
     readers: dict[str, set[str]] = {}
     for name, each in models.items():
         for upstream in each.depends_on.nodes:

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def peek_text(topic: str, messages: Iterable[Peeked]) -> str:
-    """The messages for people."""
+    """The messages as text."""
     lines = []
     for message in messages:
         found, events = _decoded(message)
@@ -29,7 +29,7 @@ def peek_text(topic: str, messages: Iterable[Peeked]) -> str:
 
 
 def peek_json(topic: str, messages: Iterable[Peeked]) -> str:
-    """The messages for scripts, a line for each."""
+    """The messages as JSON lines."""
     lines = []
     for message in messages:
         found, events = _decoded(message)
@@ -47,7 +47,7 @@ def peek_json(topic: str, messages: Iterable[Peeked]) -> str:
 
 
 def _decoded(message: Peeked) -> tuple[Guess, Sequence[Event]]:
-    """The format of a message, which vars.topics says, or else is guessed; and its events."""
+    """The format of a message by vars.topics, or a guess; and its events."""
     know_schemas_of(message.format, (message.key, message.value))
     if message.format is None:
         found = guess(message.key, message.value, message.headers)

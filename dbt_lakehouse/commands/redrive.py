@@ -1,4 +1,4 @@
-"""`lakehouse redrive`: quarantined payloads decoded again, by dbt's macro of that name."""
+"""`lakehouse redrive`: decode quarantined payloads again, with dbt's macro of that name."""
 
 import json
 from collections.abc import Sequence
@@ -19,26 +19,26 @@ from dbt_lakehouse.texts import counted
 
 
 class Redriven(NamedTuple):
-    """What a call has done."""
+    """The result of a call."""
 
     payloads: int
-    """Decoded again."""
+    """Payloads decoded again."""
     decoded: int
-    """Of them, those without any error now."""
+    """Those of them without any error now."""
     events: int
-    """New in other_events, those that still report an error left out."""
+    """New events in other_events, without those that still report an error."""
 
     @property
     def left(self) -> int:
-        """How many stay in quarantine."""
+        """The number of payloads that stay in quarantine."""
         return self.payloads - self.decoded
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps({**self._asdict(), "left": self.left})
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         if not self.payloads:
             return "no such payload is quarantined"
         text = (
@@ -50,8 +50,8 @@ class Redriven(NamedTuple):
 
 
 def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Redriven:
-    """Decode again what is quarantined with one of the error codes, of one of the topics (none: all
-    of them).
+    """Decode again the quarantined payloads with one of the error codes, of one of the topics
+    (empty: all).
 
     Waits for a dbt command that builds. Raises ``DbtError``, and ``ConfigurationError`` for a
     topic that bronze doesn't hold.

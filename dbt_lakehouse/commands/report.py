@@ -1,4 +1,4 @@
-"""`lakehouse report`, and what a run of dbt leaves: the page of ``dbt_lakehouse.report``."""
+"""`lakehouse report`, and the report of a dbt run: the page of ``dbt_lakehouse.report``."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,9 +19,9 @@ _PAGE: Final = "report.html"
 
 
 def leave(run: Run, project: Project, target: Path) -> Path:
-    """Keep what is known of a run that has ended, and write its page; the path of that. A lake that
-    can't be read without Spark leaves a page of what dbt says, and so does a mistake of ours: a
-    page of an earlier run never stays for one of this.
+    """Store a run that has ended, and write its page. Returns the page's path. If a lake can't be
+    read without Spark, or a bug of ours raises, the page has dbt's results only: an earlier run's
+    page never stays.
     """
     path = target / _PAGE
     try:
@@ -42,7 +42,7 @@ def leave(run: Run, project: Project, target: Path) -> Path:
 
 
 def told(error: Exception) -> str:
-    """Why a lake could not be read for a page."""
+    """The message about a lake that could not be read for a page."""
     if isinstance(error, LakehouseError):
         return str(error)
     return without_secrets(f"{type(error).__name__} of its report, a mistake of ours: {error}")
@@ -55,11 +55,11 @@ def report(
     *,
     show_payloads: bool = False,
 ) -> tuple[Facts, Path]:
-    """Write the page of the newest run anew, or of all runs in a span until now, of what the lake
-    has now; what it says, and its path.
+    """Write the page of the newest run, or of all runs in a span until now, from the current
+    lake. Returns its facts and its path.
 
-    Raises ``ConfigurationError`` if there is no lake, or nothing in it, and what reading and
-    writing raise.
+    Raises ``ConfigurationError`` if there is no lake, or it is empty, and the errors of reading
+    and writing.
     """
     reader = Reader(place.settings, place.gold, sparing=True)
     target = target_folder(place.root)

@@ -1,4 +1,4 @@
-"""Prints tables of the lake as a person would like to see them."""
+"""Print tables of the lake for people."""
 
 import json
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import counted, did_you_mean
 
 ROWS: Final = 5
-# Technical columns that would push a row out of the screen.
+# Technical columns that would make a row too wide for the screen.
 _LEFT_OUT: Final = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
 class Choice(NamedTuple):
-    """What of each table is shown."""
+    """What to show of each table."""
 
     limit: int = ROWS
     columns: Sequence[str] = ()
-    """All but technical ones, if none are named."""
+    """All but technical columns if empty."""
     where: str | None = None
     """A condition in DuckDB's SQL."""
     width: int | None = None
-    """The characters of a line; None for no bounds."""
+    """The characters of a line; None for unlimited."""
 
 
 _FIRST: Final = Choice()
@@ -38,10 +38,10 @@ def show_tables(
     gold: str = "gold",
     as_json: bool = False,
 ) -> str:
-    """The tables (``schema.x``, or ``x`` of the schema ``gold``, which is the target's; all of that
-    if none are named) with row counts and first rows, or as JSON.
+    """The tables with row counts and first rows, or as JSON. A table is ``schema.x``, or ``x`` in
+    the target's schema ``gold``; if no tables are named, all of that schema.
 
-    Raises ``ConfigurationError`` for a table or column that isn't there.
+    Raises ``ConfigurationError`` for a table or column that does not exist.
     """
     names = [reader.known(name) for name in tables]
     names = names or [name for name in reader.names if name.startswith(f"{gold}.")]
@@ -57,7 +57,7 @@ def show_tables(
 def _check_condition(reader: Reader, name: str, choice: Choice) -> None:
     alone = f"(from {reader.quoted(name)} limit 0) where {choice.where}"
     try:
-        # First as it was typed, then in brackets, out of which it must not lead.
+        # First as typed, then in parentheses, which it must not break out of.
         for rows in (alone, f"{_chosen(reader, name, choice)} limit 0"):
             reader.query(f"select * from {rows}")
     except ConfigurationError as error:
@@ -93,7 +93,7 @@ def _picture(reader: Reader, name: str, choice: Choice) -> str:
 
 
 def _columns(table: str, names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Which columns of a table are shown, in order."""
+    """The indexes of the shown columns, in order."""
     if not wanted:
         return [at for at, name in enumerate(names) if name not in _LEFT_OUT]
     unknown = [name for name in wanted if name not in names]

@@ -1,4 +1,4 @@
-"""What a command reads and writes, and how it ends when that fails."""
+"""The standard streams of a command, and how it ends when they fail."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ READER_GONE: Final = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 class Failure(click.ClickException):
-    """An error with an exit code of its own."""
+    """An error with its own exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ def write(block: bytes) -> None:
         out.write(block)
         out.flush()
     except OSError as error:
-        # What is still buffered would fail again while the interpreter ends, and be reported.
+        # Buffered output would fail again while the interpreter ends, and be reported.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         if isinstance(error, BrokenPipeError):
             sys.exit(READER_GONE)
@@ -44,21 +44,21 @@ def write(block: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """Write a text of lines to standard output, which click's own echo does with a traceback where
-    it is full.
+    """Write lines of text to standard output. On a full disk, click's own echo ends with a
+    traceback.
     """
     out = sys.stdout
     if out is None:
         return
     if not hasattr(out, "buffer"):
-        # A notebook's, or what a caller has put in its place.
+        # A notebook's, or a caller's replacement.
         out.write(f"{text}\n")
         return
     write(f"{text}\n".encode(out.encoding or "utf-8", errors="backslashreplace"))
 
 
 def terminal_width() -> int | None:
-    """The characters of a line of the terminal that standard output is; None if it is none."""
+    """The line width of the terminal at standard output; None if it is not a terminal."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return shutil.get_terminal_size().columns if is_terminal else None
 
@@ -68,7 +68,7 @@ def write_error(block: bytes) -> None:
 
 
 class Input:
-    """A stream whose reading errors say which file they are about, unlike those of the output."""
+    """A stream whose read errors name its file, unlike errors of the output."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream: Any = stream

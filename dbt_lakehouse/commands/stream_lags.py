@@ -1,5 +1,5 @@
-"""What `lakehouse stream --build` notes of lags: messages by their age when a cycle has landed
-them, until gold has them (``lags``). A side matter: no cycle fails by it.
+"""Record lags for `lakehouse stream --build`: messages by their age when a cycle has landed them,
+until gold has them (``lags``). It never makes a cycle fail.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ _FOLDED: Final = frozenset({"current_state", "history"})
 
 
 class Landing(NamedTuple):
-    """What a cycle has landed of a topic: messages by their age at a moment."""
+    """The messages of a topic that a cycle has landed, by their age at a moment."""
 
     topic: str
     at: datetime
@@ -25,29 +25,29 @@ class Landing(NamedTuple):
 
 
 TablesOf = Callable[[Collection[str]], Mapping[str, Collection[str]]]
-"""The models that make gold of topics' events, as of ``tables_of_topics``."""
+"""The models that make gold from topics' events, as ``tables_of_topics`` gives them."""
 
 
 class StreamLags:
-    """The lags of one stream. ``tell`` takes a sentence for the user."""
+    """The lags of one stream. ``tell`` takes a message for the user."""
 
     def __init__(self, hour: HourOfLags, tell: Callable[[str], None]) -> None:
         self._hour: Final = hour
         self._tell: Final = tell
-        # What has landed and gold does not have yet, by topic.
+        # Landed messages that gold does not have yet, by topic.
         self._waiting: dict[str, Landing] = {}
         self._told = ""
 
     def landed(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note what a landing has landed: by partition its topic, ages and when it was checked."""
+        """Record a landing: by partition its topic, ages and when it was checked."""
         with self._telling():
             self._wait(rows)
 
     def built(
         self, tables: TablesOf, models: Sequence[Any], topics: Collection[str] | None = None
     ) -> None:
-        """Note what a cycle has built: ``models`` are the results of its models, which are those of
-        some topics, or of all (None).
+        """Record a build. ``models`` are the results for the models of some topics, or of all
+        (None).
         """
         with self._telling():
             mine = self._waiting.keys() if topics is None else self._waiting.keys() & topics
@@ -59,7 +59,7 @@ class StreamLags:
             for row in rows:
                 if row["topic"] == topic:
                     ages.update(dict(row["landed_ages"] or ()))
-            # All rows are of one landing. What waits already is older by now.
+            # All rows are from one landing. Messages already waiting have become older.
             at = rows[0]["checked_at"]
             if (before := self._waiting.get(topic)) is not None:
                 ages += grown(before.ages, (at - before.at).total_seconds())
@@ -84,10 +84,10 @@ class StreamLags:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """What fails is told, and once if it is always the same."""
+        """Report failures, once if they repeat."""
         try:
             yield
-        # Gold has its rows all the same, whatever it is.
+        # Gold has its rows in any case.
         except Exception as error:
             sentence = f"the lags of the last hour can't be noted: {error}"
             if sentence != self._told:
@@ -98,8 +98,8 @@ class StreamLags:
 def tables_of_topics(
     pairs: Collection[Sequence[str | None]], nodes: Mapping[str, Any]
 ) -> dict[str, set[str]]:
-    """The models that make gold of each topic's events, by their unique ids. ``pairs``: topic and
-    source table (database, schema, table) of all events; ``nodes``: those of dbt's manifest.
+    """The models that make gold from each topic's events, by their unique ids. ``pairs``: topic
+    and source table (database, schema, table) of all events; ``nodes``: those of dbt's manifest.
     """
     models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
     gold: dict[str, set[str]] = {}
@@ -116,8 +116,8 @@ def tables_of_topics(
 
 
 def done_at(tables: Collection[str], models: Iterable[Any]) -> tuple[datetime | None, bool]:
-    """When the last of these models, of those that a command had to build, was done, and whether
-    all of them are.
+    """The time at which the last of these models was done, among those that a command had to
+    build, and whether all of them are.
     """
     done, is_built = [], True
     for each in models:

@@ -1,5 +1,5 @@
-"""What is new to a cycle of `lakehouse stream --build`, by what Kafka, files and tables' snapshots
-say.
+"""Detect news for a cycle of `lakehouse stream --build`, from Kafka, files and tables'
+snapshots.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ class News(NamedTuple):
     events: str | None
 
     def topics_since(self, built: "News") -> set[str] | None:
-        """The topics that have more than at another time; None if there may be anything."""
+        """The topics with more messages than ``built`` has; None if other things have changed."""
         if self._replace(ends={}) != built._replace(ends={}):
             return None
         return {at[0] for at, end in self.ends.items() if built.ends.get(at) != end}
 
     def as_of(self, news: "News", bronze: Table | None, events: Table | None) -> "News":
-        """The same by the snapshots of today's news, where these have the rows that it was of:
-        maintenance makes such ones.
+        """This state with the snapshots of ``news``, if these have the same rows, as
+        maintenance's snapshots have.
         """
         found = self
         if self.bronze is not None and has_same_rows(bronze, str(self.bronze)):
@@ -38,7 +38,7 @@ class News(NamedTuple):
         return found
 
     def is_overtaken(self, bronze: Table | None, events: Table | None, *, has_landed: bool) -> bool:
-        """Whether the tables have rows of others since it was looked at: they could write until a
+        """Whether others have added rows to the tables since this state: they could write until a
         cycle had the lake's lock. The cycle's own landing is one commit.
         """
         is_same = snapshot_of(events) == self.events
@@ -50,18 +50,18 @@ class News(NamedTuple):
 
 
 def has_same_rows(table: Table | None, snapshot: str) -> bool:
-    """Whether a table has the rows that it had at an earlier snapshot, as far as is known."""
+    """Whether a table has the same rows as at an earlier snapshot, as far as is known."""
     for each in () if table is None else table.chain:
         if each.name == snapshot:
             return True
         if each.changes_rows or each.appends:
             return False
         if each.parent_snapshot_id is not None and str(each.parent_snapshot_id) == snapshot:
-            # It has expired itself.
+            # That snapshot itself has expired.
             return True
     return False
 
 
 def snapshot_of(table: Table | None) -> str | None:
-    """The snapshot of a table that may not be there."""
+    """The snapshot of a table, None if it does not exist."""
     return None if table is None else table.snapshot

@@ -1,5 +1,5 @@
-"""What `lakehouse stream --build` does for its tables between cycles: `lakehouse maintain`'s work,
-table by table, but for files of no snapshot, for which all that lies in a folder is listed.
+"""Maintain tables between the cycles of `lakehouse stream --build`: the work of `lakehouse
+maintain`, table by table, without orphan files, which would take listing whole folders.
 """
 
 import time
@@ -28,15 +28,15 @@ from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell
 
-# A table with so many times its policy's ``min_files`` does not wait for a pause.
+# A table with this multiple of its policy's ``min_files`` does not wait for a pause.
 CROWDED: Final = 10
 
 
 class Upkeep:
     """Maintains tables, each at most once in ``every_seconds``; None: never.
 
-    ``liveness`` is shown while Spark gets on with one. A table that fails is told, and waits as any
-    other. Raises ``SessionError`` if Spark has ended.
+    ``liveness`` is touched while Spark makes progress with a table. A table that fails is
+    reported, and waits like any other. Raises ``SessionError`` if Spark has ended.
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class Upkeep:
         self._spark: Final = spark
         self._every: Final = every_seconds
         self._liveness: Final = liveness
-        # When each table was last looked at, and which was last looked at for small files.
+        # When each table was last maintained, and which was last checked for small files.
         self._looked: Final[dict[str, float]] = {}
         self._turn = 0
-        # What was last told of maintenance that has failed for all tables.
+        # The last reported failure of maintenance as a whole.
         self._trouble = ""
 
     def in_pause(self, project: Project, manifest: Any) -> Generator[None]:
-        """Maintain the tables that are due, one after the other, as long as one asks for more."""
+        """Maintain the tables that are due, in turn, for as long as the caller iterates."""
         with self._telling():
             yield from self._maintain(self._due(project, manifest))
 
     def between_cycles(self, project: Project, manifest: Any) -> None:
-        """Maintain a table that can't wait for a pause. One is looked at, in turn."""
+        """Maintain a table that can't wait for a pause. One table is checked, in turn."""
         with self._telling():
             if not (tables := self._due(project, manifest)):
                 return
@@ -71,7 +71,7 @@ class Upkeep:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """What fails is told, and once if it is always the same."""
+        """Report failures, once if they repeat."""
         try:
             yield
         except Exception as error:
@@ -88,7 +88,7 @@ class Upkeep:
 
     def _maintain(self, tables: Sequence[Candidate]) -> Iterator[None]:
         lock = run_lock(self._spark)
-        # Who builds meanwhile is not waited for.
+        # It does not wait for a command that builds meanwhile.
         if not tables or not lock.take("lakehouse stream --build"):
             return
         done: list[Maintained] = []
@@ -107,7 +107,7 @@ class Upkeep:
         try:
             with self._liveness.while_it_gets_on(tasks_of(self._spark)):
                 found = maintain_table(self._spark, candidate, with_orphans=False)
-        # Whatever it is: cycles go on.
+        # Any error: cycles go on.
         except Exception as error:
             refuse_ended(self._spark, error)
             tell(f"{now()} {candidate.table} could not be maintained: {told(error)}")
@@ -121,22 +121,22 @@ class Upkeep:
 def due(
     tables: Sequence[Candidate], looked: Mapping[str, float], at: float, every: float
 ) -> list[Candidate]:
-    """The tables that were not looked at for so many seconds, the longest first."""
+    """The tables that were not maintained for ``every`` seconds, the longest first."""
     found = [each for each in tables if at - looked.get(each.table, -every) >= every]
     return sorted(found, key=lambda each: looked.get(each.table, -every))
 
 
 def refuse_ended(spark: SparkSession, error: Exception) -> None:
-    """Raise ``SessionError`` if Spark has ended, which has led to the error."""
+    """Raise ``SessionError`` if the error came from Spark's end."""
     if is_stopped(spark.sparkContext) or has_ended(patience=1):
         raise SessionError("Spark has ended: start again to go on") from error
 
 
 def told(error: Exception) -> str:
-    """An error in words; of one that is a mistake of ours, which it is."""
+    """An error's text; of a bug of ours, its representation."""
     return str(error) if isinstance(error, LakehouseError) else repr(error)
 
 
 def now() -> str:
-    """When something is told."""
+    """The time for a message."""
     return f"{datetime.now(UTC):%H:%M:%S}"

@@ -1,4 +1,4 @@
-"""`lakehouse --version`: which versions work together here."""
+"""`lakehouse --version`: the versions of the parts that work together."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final

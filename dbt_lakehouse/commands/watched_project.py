@@ -1,5 +1,5 @@
-"""A project as dbt has read it, for many commands of one process, and its files, by whose changes
-it is read again.
+"""A project as dbt has parsed it, for many commands in one process. It is parsed again when its
+files change.
 """
 
 import os
@@ -14,7 +14,7 @@ from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.session.project import Project, load
 from dbt_lakehouse.telling import tell
 
-# What dbt reads beside its folders, and these where the project does not say otherwise.
+# What dbt reads beside its folders, and the defaults of those that the project does not set.
 _OF_PROJECT: Final = (
     *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml"),
     *("selectors.yml", "dbt_catalogs.yml", "vars.yml"),
@@ -22,17 +22,17 @@ _OF_PROJECT: Final = (
 )
 
 Files = Mapping[Path, tuple[int, int] | None]
-"""Files and folders, each with when it was changed (ns) and its size; None is not there."""
+"""Files and folders, each with its modification time (ns) and size; None if it does not exist."""
 
 
 class WatchedProject:
-    """A project as dbt has read it, for many commands, and read again when its files change.
+    """A project as dbt has parsed it, for many commands, and parsed again when its files change.
 
-    Raises ``ProjectError``, ``ConfigurationError`` and ``KafkaError`` where it is read.
+    Parsing raises ``ProjectError``, ``ConfigurationError`` and ``KafkaError``.
     """
 
     def __init__(self, project: Project) -> None:
-        # A first time, before it is read.
+        # First before it is parsed.
         self._read(project, looked_at(files_beside(project)))
 
     @property
@@ -41,8 +41,8 @@ class WatchedProject:
         return looked_at(self._files) != self._files
 
     def read_again(self) -> bool:
-        """Whether its files have changed; then it is read."""
-        # Before it is read: what is changed meanwhile is seen the next time.
+        """Parse the project again if its files have changed. Returns whether they have."""
+        # Before parsing: changes made meanwhile are seen the next time.
         found = looked_at(self._files)
         if found == self._files:
             return False
@@ -52,9 +52,9 @@ class WatchedProject:
         return True
 
     def manifest(self) -> Any:
-        """dbt's manifest, in which nothing is compiled. dbt puts ephemeral models into a node that
-        it takes for new, and leaves out those of one that has them from the last command; of a
-        foreign key's `ref` it leaves the name of a table, which is none.
+        """dbt's manifest, with nothing compiled. dbt adds ephemeral models to a node that it
+        takes for new, and leaves them out if the node still has them from the last command. In a
+        foreign key's `ref` it leaves the name of a table, which is not a `ref`.
         """
         for node in self._manifest.nodes.values():
             if isinstance(node, CompiledNode):
@@ -78,7 +78,7 @@ class WatchedProject:
 
 
 def files_beside(project: Project) -> Collection[Path]:
-    """What dbt may read of a project before it is known what it does, without packages."""
+    """The files of a project that dbt may read, without packages, before it is parsed."""
     found = _files_of_settings(project)
     for folder in project.folders:
         found.update((folder, *folder.rglob("*")))
@@ -93,7 +93,9 @@ def _files_of_settings(project: Project) -> set[Path]:
 
 
 def files_of(manifest: Any, project: Project) -> Collection[Path]:
-    """What dbt has read of a project and its packages, and the folders in which more may come."""
+    """The files that dbt has read of a project and its packages, and the folders in which new
+    ones may appear.
+    """
     found = _files_of_settings(project)
     for file in manifest.files.values():
         if (path := getattr(file.path, "full_path", None)) is None:
@@ -105,7 +107,7 @@ def files_of(manifest: Any, project: Project) -> Collection[Path]:
 
 
 def looked_at(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
-    """Files as they are now."""
+    """The current state of files."""
     return {path: _state_of(path) for path in paths}
 
 

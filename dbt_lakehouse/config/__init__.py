@@ -1,1 +1,1 @@
-"""What is configured, read and checked: paths, variables, topics, brokers, declared models."""
+"""Configuration, read and checked: paths, variables, topics, brokers, declared models."""

@@ -1,4 +1,4 @@
-"""The profile's ``kafka.*`` entries: one place for everything that speaks to the brokers."""
+"""The profile's ``kafka.*`` entries, for everything that connects to the brokers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,14 +13,14 @@ _ISOLATION: Final = "isolation.level"
 _LEVELS: Final = ("read_committed", "read_uncommitted")
 _REQUEST_TIMEOUT: Final = "request.timeout.ms"
 _API_TIMEOUT: Final = "default.api.timeout.ms"
-# A broker that is well answers a question within milliseconds and a fetch within seconds. Kafka's
-# own defaults (30 and 60 s, and Spark asks three times) let a user wait for minutes.
+# A healthy broker answers a request within milliseconds and a fetch within seconds. Kafka's own
+# defaults (30 and 60 s, and Spark retries three times) make a user wait for minutes.
 _ADMIN_TIMEOUTS: Final = {_REQUEST_TIMEOUT: 5_000, _API_TIMEOUT: 8_000}
 _READ_TIMEOUTS: Final = {_REQUEST_TIMEOUT: 15_000, _API_TIMEOUT: 20_000}
 
 
 class KafkaSettings(NamedTuple):
-    """Client settings by Kafka's own names, as the profile gives them."""
+    """Client settings by Kafka's own names, from the profile."""
 
     given: Mapping[str, str]
 
@@ -31,27 +31,27 @@ class KafkaSettings(NamedTuple):
 
     @property
     def security_protocol(self) -> str:
-        """How the listener of the bootstrap servers is secured; Kafka's default is not at all."""
+        """The security protocol of the bootstrap servers' listener; Kafka's default is none."""
         return self.given.get(_PROTOCOL, "PLAINTEXT").upper()
 
     @property
     def isolation_level(self) -> str:
-        """Whether messages of open and aborted transactions are left out: they are, by default."""
+        """Whether messages of open and aborted transactions are left out, which is the default."""
         return self.given.get(_ISOLATION, _LEVELS[0])
 
     @property
     def timeout_ms(self) -> int:
-        """How long a question to the brokers may take."""
+        """The timeout of a request to the brokers."""
         return int(self.admin_options()[_API_TIMEOUT])
 
     def admin_options(self) -> dict[str, str]:
-        """For Kafka's AdminClient."""
+        """The options of Kafka's AdminClient."""
         options = {**self.given, **self._timeouts(_ADMIN_TIMEOUTS)}
         options.pop(_ISOLATION, None)
         return options
 
     def source_options(self) -> dict[str, str]:
-        """For Spark's Kafka source."""
+        """The options of Spark's Kafka source."""
         timeouts = self._timeouts(_READ_TIMEOUTS)
         options = {**self.given, _ISOLATION: self.isolation_level, **timeouts}
         return {
@@ -59,20 +59,20 @@ class KafkaSettings(NamedTuple):
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "fetchOffset.numRetries": "1",
-            # How long a read that has begun waits for a broker that no longer answers.
+            # The timeout of a read in progress, when a broker stops answering.
             "kafkaConsumer.pollTimeoutMs": timeouts[_API_TIMEOUT],
         }
 
     def _timeouts(self, defaults: Mapping[str, int]) -> dict[str, str]:
-        """Both timeouts, what is given first; Kafka refuses an overall one below a request's."""
+        """Both timeouts, those given first; Kafka refuses an overall timeout below a request's."""
         request = int(self.given.get(_REQUEST_TIMEOUT, defaults[_REQUEST_TIMEOUT]))
         overall = int(self.given.get(_API_TIMEOUT, max(defaults[_API_TIMEOUT], request)))
         return {_REQUEST_TIMEOUT: str(min(request, overall)), _API_TIMEOUT: str(overall)}
 
 
 class KafkaSource(NamedTuple):
-    """What Kafka landing needs to know of the project: ``max_messages`` is for one batch,
-    ``patience`` the seconds to wait for another process at most.
+    """The project's settings for landing from Kafka. ``max_messages`` is for one batch,
+    ``patience`` the most seconds to wait for another process.
     """
 
     settings: KafkaSettings
@@ -82,9 +82,9 @@ class KafkaSource(NamedTuple):
 
 
 def kafka_settings(parameters: Mapping[str, object]) -> KafkaSettings | None:
-    """The settings in a profile's parameters, or None if those name no broker.
+    """The settings in a profile's parameters, or None if they name no broker.
 
-    Empty values count as not given, so that a profile can read each from an environment variable.
+    Empty values count as missing, so that a profile can read each from an environment variable.
     Raises ``ConfigurationError`` for a timeout or an isolation level that Kafka doesn't know.
     """
     given = {

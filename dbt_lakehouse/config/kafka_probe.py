@@ -1,4 +1,4 @@
-"""Whether the brokers that a profile names can be reached, asked without a client of Kafka's."""
+"""Check that the brokers in a profile can be reached, without a Kafka client."""
 
 import socket
 import ssl
@@ -15,7 +15,7 @@ _ANSWER_SECONDS: Final = 4.0
 def probe(settings: KafkaSettings) -> None:
     """Raise ``KafkaError`` unless one of the bootstrap servers speaks Kafka's protocol.
 
-    Needs no JVM, so it can be asked before Spark starts; the AdminClient would take its whole
+    It needs no JVM, so it can run before Spark starts; the AdminClient would take its whole
     timeout to find out.
     """
     secure = settings.security_protocol in ("SSL", "SASL_SSL")
@@ -40,14 +40,15 @@ def probe(settings: KafkaSettings) -> None:
 
 
 def _ask_versions(connection: socket.socket) -> None:
-    """Send ApiVersions, the request that a broker answers before all others, without a login too.
+    """Send ApiVersions, the first request that a broker answers, even without a login.
 
-    Raises ``OSError`` if no answer comes. Source: Kafka's protocol guide, ApiVersions, version 0.
+    Raises ``OSError`` if there is no answer. Source: Kafka's protocol guide, ApiVersions, version
+    0.
     """
     api_versions, version, correlation = 18, 0, 1
     request = struct.pack(">hhih", api_versions, version, correlation, -1)
     connection.sendall(struct.pack(">i", len(request)) + request)
-    # A socket with a timeout may give less than it was asked for; its file doesn't.
+    # A socket with a timeout may return less than requested; its file doesn't.
     with connection.makefile("rb") as answers:
         answer = answers.read(8)
     if len(answer) < 8 or struct.unpack(">ii", answer)[1] != correlation:
@@ -55,8 +56,8 @@ def _ask_versions(connection: socket.socket) -> None:
 
 
 def _shake_hands(connection: socket.socket) -> None:
-    """Begin TLS. Raises ``OSError`` if the other side doesn't; whom to trust, and a certificate of
-    our own, are for Kafka's client.
+    """Begin TLS. Raises ``OSError`` if the other side doesn't; trust, and a certificate of our
+    own, are left to Kafka's client.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -72,7 +73,7 @@ def _shake_hands(connection: socket.socket) -> None:
 
 
 def _address(server: str) -> tuple[str, int]:
-    # As Kafka reads it: an optional protocol, and brackets around an IPv6 address.
+    # Kafka's own rule: an optional protocol, and brackets around an IPv6 address.
     host, colon, port = server.rpartition("://")[2].rpartition(":")
     if not colon or not host or not port.isdecimal():
         raise ConfigurationError(

@@ -1,5 +1,5 @@
-"""What is wrong with a project's files and with how they are named, in a sentence each: dbt's own
-texts are of several lines, and about options that nobody has given.
+"""Errors in a project's files and their names, in a sentence each: dbt's own texts have several
+lines, and concern options that the user has not given.
 """
 
 import os
@@ -21,16 +21,16 @@ _TAB: Final = r"found character '\t'"
 
 
 class Folders(NamedTuple):
-    """Where the project and its profiles are, as dbt finds them."""
+    """The folders of the project and its profiles, by dbt's rules."""
 
     project: Path
     profiles: Path
 
 
 def find_folders(project_dir: str | None, profiles_dir: str | None) -> Folders:
-    """The folders by the options, else by dbt's environment variables, else by their files.
+    """The folders by the options, then by dbt's environment variables, then by their files.
 
-    Raises ``ConfigurationError`` if one of the files is not there.
+    Raises ``ConfigurationError`` if one of the files is missing.
     """
     here = Path.cwd()
     given, name = _given(project_dir, "project-dir")
@@ -55,7 +55,7 @@ def find_folders(project_dir: str | None, profiles_dir: str | None) -> Folders:
 
 
 def variable(name: str) -> tuple[str, str] | None:
-    """What the environment says instead of one of dbt's options, and the variable's name."""
+    """The environment variable for one of dbt's options: its value and its name."""
     for prefix in ("DBT_ENGINE_", "DBT_"):
         if value := os.environ.get(f"{prefix}{name}"):
             return value, f"{prefix}{name}"
@@ -63,7 +63,7 @@ def variable(name: str) -> tuple[str, str] | None:
 
 
 def _given(option: str | None, name: str) -> tuple[Path | None, str]:
-    """A folder that was named, and by what."""
+    """A folder that was named, and the option or variable that names it."""
     if option is not None:
         return Path(option), f"--{name}"
     found = variable(name.upper().replace("-", "_"))
@@ -79,7 +79,7 @@ def _refuse_without(folder: Path, file: str, named_by: str) -> None:
 
 
 def diagnosis(error: Exception, folders: Folders) -> str:
-    """What to say of an error of dbt's while it read the files in these folders."""
+    """The message about an error of dbt when it read the files in these folders."""
     files = (folders.project / PROJECT, folders.profiles / PROFILES)
     for file in files:
         if sentence := _yaml_trouble(file):
@@ -95,7 +95,7 @@ def diagnosis(error: Exception, folders: Folders) -> str:
 
 
 def dbt_text(error: Exception) -> str:
-    """The text of an error of dbt's: without its kind, a list in one line."""
+    """The text of an error of dbt, without its kind, and with lists in one line."""
     text = str(error)
     kind = _KIND.match(text)
     if kind is not None:
@@ -106,7 +106,7 @@ def dbt_text(error: Exception) -> str:
 
 
 def _yaml_trouble(file: Path) -> str | None:
-    """Where and why a file is no YAML of names and values; None if it is."""
+    """Where and why a file is not a YAML mapping; None if it is."""
     try:
         content = yaml.safe_load(file.read_bytes())
     except OSError as error:

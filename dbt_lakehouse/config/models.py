@@ -1,4 +1,4 @@
-"""The models of a project by its files, for commands that don't start dbt."""
+"""The models of a project from its files, for commands that don't start dbt."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -8,13 +8,13 @@ import yaml
 from dbt_lakehouse.config.mistakes import PROJECT
 
 _FOLDERS: Final = ["models"]
-# Where dbt puts packages, each with models of its own.
+# The folder in which dbt installs packages, with models of their own.
 PACKAGES: Final = "dbt_packages"
 
 
 def declared_models(root: Path) -> dict[str, Path]:
-    """The file of each model of the project in a folder, and of its packages, by name; relative to
-    the folder. None of a project that can't be read, of which dbt tells more.
+    """The file of each model of the project in a folder, and of its packages, by name; relative
+    to the folder. A project that can't be read has none; dbt explains why.
     """
     found: dict[str, Path] = {}
     for project in (root, *sorted((root / PACKAGES).glob("*"))):

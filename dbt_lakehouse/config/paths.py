@@ -1,5 +1,5 @@
-"""Places of our own. In a checkout nothing is written outside it, so two checkouts run side by
-side; a package that another project has installed writes where users keep caches.
+"""Our own paths. A checkout writes nothing outside of itself, so two checkouts can run side by
+side; an installed package writes to the user's cache folder.
 
 ``LAKEHOUSE_CACHE`` names another folder for jars and temporary files.
 """
@@ -23,12 +23,12 @@ def _cache() -> Path:
 
 CACHE: Final = _cache()
 LOG4J: Final = ROOT / "dbt_lakehouse" / "spark" / "log4j2.properties"
-# Spark binds to it: a host name that does not resolve must not stop a local session.
+# Spark binds to it: an unresolvable host name must not stop a local session.
 LOOPBACK: Final = "127.0.0.1"
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of the cache, made if it is missing. Raises ``CacheError`` if it isn't writable."""
+    """A folder of the cache, created if needed. Raises ``CacheError`` if it isn't writable."""
     folder = CACHE / name
     reason = "this user may not write there"
     try:

@@ -1,14 +1,14 @@
-"""``vars.topics`` of the project: which topic has which wire format, and which Kafka brings.
+"""``vars.topics`` of the project: the wire formats of topics, and which of them come from Kafka.
 
 An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the whole name}`` with a
-``format``; the first that matches a message counts. Of a topic that has several formats, entries
-say which messages they are for:
+``format``; the first that matches a message counts. If a topic has several formats, each entry
+says which messages it is for:
 
     when: {first_byte: 0}                           by the first byte of the value, or of the key of
                                                     a message without a value
     when: {header: content-type, is: "avro/binary"} by a header
 
-What has become of the topic's messages in Kafka:
+Whether Kafka compacts the topic:
 
     compacted: true     Kafka keeps the last message of each key only, so a tombstone may be all
                         that is left of a delete; false, that it does not, whatever a broker says.
@@ -40,16 +40,18 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Condition(NamedTuple):
-    """Which messages of a topic an entry is for; either ``first_byte`` or ``header`` is given."""
+    """The messages of a topic that an entry is for; either ``first_byte`` or ``header``
+    is given.
+    """
 
     first_byte: int | None = None
     header: str | None = None
     value: str | None = None
 
     def holds(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        """Whether a message is meant; ``formats.condition_sql`` says the same in SQL.
+        """Whether a message meets the condition; ``formats.condition_sql`` is the same in SQL.
 
-        One that was forgotten may be: it says nothing in any format.
+        A forgotten message meets any: it is empty in every format.
         """
         if key is None and value is None and any(name == FORGOTTEN for name, _ in headers):
             return True
@@ -60,7 +62,7 @@ class Condition(NamedTuple):
 
 
 class TopicRule(NamedTuple):
-    """One entry of ``vars.topics``; either ``topic`` or ``pattern`` is given."""
+    """An entry of ``vars.topics``; either ``topic`` or ``pattern`` is given."""
 
     topic: str | None
     pattern: str | None
@@ -69,22 +71,22 @@ class TopicRule(NamedTuple):
     land_as: str | None
     when: Condition | None = None
     compacted: bool | None = None
-    """None: the broker's policy tells."""
+    """None: the broker's policy decides."""
 
 
 class Formats(NamedTuple):
-    """The formats of a topic: of each message the first whose condition holds."""
+    """The formats of a topic: a message has the first one whose condition holds."""
 
     chosen: Sequence[tuple[Condition | None, str]]
 
     @classmethod
     def only(cls, name: str) -> "Formats":
-        """Of a topic that has one."""
+        """The formats of a topic with only one."""
         return cls([(None, name)])
 
     @property
     def names(self) -> list[str]:
-        """All that a message may have."""
+        """All formats that a message may have."""
         return [name for _, name in self.chosen]
 
     def of(self, key: bytes | None, value: bytes | None, headers: Headers) -> str | None:
@@ -96,8 +98,8 @@ class Formats(NamedTuple):
 
 
 def has_doubtful_patterns(given: Any) -> bool:
-    """Whether ``vars.topics`` has a pattern that is none in Python, so that Java has to be asked
-    whether it is one there. Raises ``ConfigurationError`` as ``topic_rules``.
+    """Whether ``vars.topics`` has a pattern that Python can't compile, so that only Java can
+    check it. Raises ``ConfigurationError`` as ``topic_rules``.
     """
     try:
         for rule in topic_rules(given):
@@ -108,28 +110,30 @@ def has_doubtful_patterns(given: Any) -> bool:
 
 
 class TopicMatcher:
-    """Finds the rule of a topic; patterns are Java's, so they are asked in Spark's JVM.
+    """Finds the rule of a topic. Patterns are in Java's syntax, so Spark's JVM matches them.
 
-    Raises ``ConfigurationError`` for a pattern that is none.
+    Raises ``ConfigurationError`` for an invalid pattern.
     """
 
     def __init__(self, jvm: Any, rules: Sequence[TopicRule]) -> None:
         self._patterns = [(rule, _compiled(jvm, rule.pattern)) for rule in rules]
 
     def rule(self, topic: str) -> TopicRule | None:
-        """The first rule that matches a topic as Kafka calls it."""
+        """The first rule that matches a topic by Kafka's name."""
         return self._first(topic, lambda rule: rule.topic == topic)
 
     def formats(self, topic: str) -> Formats | None:
-        """The formats of a topic as Kafka calls it; None if no rule matches it."""
+        """The formats of a topic by Kafka's name; None if no rule matches it."""
         return self._formats(topic, lambda rule: rule.topic == topic)
 
     def formats_in_bronze(self, topic: str) -> Formats | None:
-        """The formats of a topic as bronze calls it."""
+        """The formats of a topic by bronze's name."""
         return self._formats(topic, lambda rule: topic in (rule.topic, rule.land_as))
 
     def compacted_in_bronze(self, topic: str) -> bool | None:
-        """What is said of the compaction of a topic as bronze calls it; None if nothing is."""
+        """Whether a topic, by bronze's name, is declared as compacted; None if that is not
+        declared.
+        """
         rule = self._first(topic, lambda rule: topic in (rule.topic, rule.land_as))
         return None if rule is None else rule.compacted
 
@@ -163,7 +167,7 @@ def _compiled(jvm: Any, pattern: str | None) -> Any:
 
 
 def topic_rules(entries: Any) -> list[TopicRule]:
-    """The entries of ``vars.topics``. Raises ``ConfigurationError`` for one that can't be meant."""
+    """The entries of ``vars.topics``. Raises ``ConfigurationError`` for an invalid one."""
     if entries is not None and not isinstance(entries, list | tuple):
         raise ConfigurationError(f"vars.topics is {entries!r}, not a list")
     rules = [_rule(entry) for entry in entries or []]
@@ -181,7 +185,7 @@ def topic_rules(entries: Any) -> list[TopicRule]:
 
 
 def _of_topic(rule: TopicRule) -> tuple[bool | None, bool, str | None]:
-    """What an entry says of its topic, and not of some of its messages."""
+    """The part of an entry that concerns its topic as a whole."""
     return rule.compacted, rule.from_kafka, rule.land_as
 
 
@@ -233,19 +237,19 @@ def _rule(entry: Any) -> TopicRule:
 
 
 def _require_brackets(pattern: str | None) -> None:
-    """Refuse a pattern whose brackets don't match, which needs no JVM to be seen; all else that
-    Java may find wrong is left to it.
+    """Refuse a pattern with unmatched brackets, which needs no JVM to see; Java checks everything
+    else.
     """
     try:
         with warnings.catch_warnings():
-            # Of what Python will understand otherwise one day.
+            # Warnings about syntax that Python will change.
             warnings.simplefilter("ignore")
             re.compile(pattern or "")
     except (OverflowError, RecursionError):
-        # Of numbers and depths Python has bounds of its own.
+        # Python has its own limits of numbers and depths.
         return
     except re.error as error:
-        # In Java's classes there may be classes, so that one may end elsewhere.
+        # Java's classes may be nested, so that one may end elsewhere.
         is_group = error.msg.startswith(("missing )", "unbalanced parenthesis"))
         if error.msg == "unterminated character set" or (is_group and "[" not in str(pattern)):
             raise ConfigurationError(
@@ -255,7 +259,7 @@ def _require_brackets(pattern: str | None) -> None:
 
 
 def condition(entry: Mapping[str, Any]) -> Condition | None:
-    """What the ``when`` of an entry asks for, None if it has none. Raises
+    """The condition in the ``when`` of an entry, None without one. Raises
     ``ConfigurationError``.
     """
     when = entry.get("when")

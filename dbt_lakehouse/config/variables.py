@@ -1,5 +1,5 @@
-"""The vars of dbt_project.yml that the lake knows, checked before anything runs: a value that
-can't be meant would otherwise show only in the run in which it first matters.
+"""The vars of dbt_project.yml that the lake knows, checked before anything runs: an invalid value
+would otherwise only show in the run that first needs it.
 """
 
 import difflib
@@ -20,16 +20,16 @@ from dbt_lakehouse.texts import did_you_mean
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
-# Files of dbt's in which a var can be asked for, and how.
+# dbt's files that can refer to a var, and the form of a reference.
 _WITH_VARS: Final = frozenset({".sql", ".yml", ".yaml", ".py"})
 _ASKED: Final = re.compile(r"""\bvar\(\s*["']([^"']+)["']""")
 
 
 def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top; tells of names that
-    nobody knows.
+    """The project's vars: those of its own scope, overridden by ``--vars``. Warns of unknown
+    names.
 
-    Raises ``ConfigurationError`` for a value that can't be meant.
+    Raises ``ConfigurationError`` for an invalid value.
     """
     # Through Any: dbt's method has no annotations.
     scopes: Any = project.vars
@@ -48,8 +48,8 @@ def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unreadable(text: str | None) -> None:
-    """Raise ``ConfigurationError`` for ``--vars`` that are no mapping, of which dbt itself would
-    print more than a line.
+    """Raise ``ConfigurationError`` for ``--vars`` that are not a mapping, for which dbt itself
+    would print several lines.
     """
     try:
         given = {} if text is None else yaml.safe_load(text)
@@ -60,8 +60,9 @@ def refuse_unreadable(text: str | None) -> None:
 
 
 def require_topics(variables: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` if vars.topics is missing, which `lakehouse generate`
-    can write and all that decodes asks for."""
+    """Raise ``ConfigurationError`` if vars.topics is missing. `lakehouse generate` can write it,
+    and all decoding needs it.
+    """
     if variables.get("topics") is None:
         given = [str(name) for name in variables if name not in _SETTINGS]
         near = difflib.get_close_matches("topics", given, 1)
@@ -74,9 +75,8 @@ def require_topics(variables: Mapping[str, Any]) -> None:
 
 
 def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
-    """A sentence for each name that is neither a setting of the lake's nor asked for by a model or
-    macro in these folders: one that is misspelt has no effect. A mapping is the scope of another
-    package.
+    """A sentence for each name that is neither a setting of the lake nor used by a model or macro
+    in these folders: a misspelt name has no effect. A mapping is another package's scope.
     """
     names = {str(name) for name, value in variables.items() if not isinstance(value, Mapping)}
     names -= _SETTINGS
@@ -87,16 +87,16 @@ def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
     sentences = []
     for name in sorted(names - asked):
         sentences.append(
-            f"vars.{name}: no setting has this name, and no model asks for it"
+            f"vars.{name}: no setting has this name, and no model uses it"
             f"{did_you_mean(name, _SETTINGS)}"
         )
     return sentences
 
 
 def checked(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The same vars; those that are not set stay so.
+    """The same vars; missing ones stay missing.
 
-    Raises ``ConfigurationError`` for a value that can't be meant.
+    Raises ``ConfigurationError`` for an invalid value.
     """
     topic_rules(variables.get("topics"))
     for name, (is_valid, expected) in _EXPECTED.items():
@@ -114,7 +114,7 @@ def _is_positive_integer(value: Any) -> bool:
 
 
 def _is_days(value: Any) -> bool:
-    # More would lead to before the calendar of Spark and Python.
+    # More days would go back beyond the calendar of Spark and Python.
     return _is_number(value) and 0 <= value <= 100_000
 
 
@@ -152,7 +152,7 @@ _EXPECTED: Final[Mapping[str, _Check]] = {
     ),
     "tombstone_retention_days": (_is_days, "a number from 0 to 100000"),
     "snapshot_retention_days": (_is_days, "a number from 0 to 100000"),
-    # Who had it refuse late events would get their rows back without a word.
+    # Otherwise a project that had it reject late events would silently get their rows back.
     "late_after_purge": (
         lambda _: False,
         "taken out, for it is gone: late events are folded with what the change log has of their"

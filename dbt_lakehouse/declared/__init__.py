@@ -1,1 +1,1 @@
-"""What a project declares: change logs, what gold takes of them, and what has become of both."""
+"""Declarations of a project: change logs, what gold takes from them, and changes to both."""

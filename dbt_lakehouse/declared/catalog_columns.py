@@ -1,4 +1,4 @@
-"""What dbt's catalog, which its pages are made of, says of tables."""
+"""What dbt's catalog, the source of its documentation pages, shows of tables."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -8,8 +8,8 @@ _STRUCT: Final = "struct"
 
 
 def shown_type(kind: str) -> str:
-    """A column's type; if it is long, without the fields of its structs, for it would leave no room
-    for the column's description.
+    """A column's type. If it is long, the fields of its structs are left out, for they would
+    leave no room for the column's description.
     """
     head, struct, rest = kind.partition(f"{_STRUCT}<")
     if len(kind) <= _LONGEST or not struct:
@@ -25,8 +25,8 @@ def shown_type(kind: str) -> str:
 def columns_to_come(
     nodes: Iterable[Any], known: Iterable[tuple[str, str]]
 ) -> Iterator[Mapping[str, Any]]:
-    """The catalog's rows for sources that are not among the ``known`` tables, by schema and name:
-    those that the lake makes when it first needs them. Their columns are as declared.
+    """The catalog's rows for sources that are not among the ``known`` tables (schema and name):
+    the lake creates those tables when it first needs them. Their columns are the declared ones.
     """
     there = {*known}
     for node in nodes:

@@ -1,4 +1,6 @@
-"""The columns that a change log declares: their names, types, masks, and where values come from."""
+"""The columns that a change log declares: their names, types, masks, and the origin of their
+values.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,8 +14,8 @@ from python_udfs.typed.images import decode_hbase
 from python_udfs.typed.masks import MASKS, NULL, has_text, masked_type
 from python_udfs.typed.values import SCALARS, element_type, reader
 
-# The names of columns that change logs, gold tables and histories have, in any of their steps; and
-# Iceberg's own.
+# The column names of change logs, gold tables and histories, in any of their steps, and Iceberg's
+# own.
 RESERVED: Final = frozenset(
     """
     _after _all _applied _before _begin _begins_life _behind _beside _by _change _change_ordinal
@@ -29,7 +31,7 @@ RESERVED: Final = frozenset(
     _truncated_at _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
     """.split()
 )
-# What other databases call a type that Spark calls otherwise.
+# Other databases' names of types that Spark calls differently.
 _OTHER_NAMES: Final = MappingProxyType(
     {
         "bool": "boolean",
@@ -61,16 +63,16 @@ _SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 METADATA: Final = "metadata"
-"""Where a column is from that the row doesn't have: what else an event's payload said."""
+"""The origin of a column that is not in the row: the other data of an event's payload."""
 
 
 def quoted(names: Iterable[str]) -> list[str]:
-    """Names of columns in quotes: a source's columns can have any name."""
+    """Column names in quotes, since a source's columns can have any name."""
     return [f"`{name.replace('`', '``')}`" for name in names]
 
 
 def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A column as a declaration keeps it, of what a model says of it: a type, or a mapping.
+    """A column in the form that a declaration keeps, from the model's type or mapping.
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -91,7 +93,7 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}{meant}: a column is a type, or a mapping of"
             " type, name (the field in the image) or path (address.city), encoding (hbase) and mask"
-            " (hash, null, last4); of what the source said beside the row, of type, from"
+            " (hash, null, last4); for a value that the source sent beside the row, of type, from"
             " (metadata), path (source.lsn) and mask"
         )
     if "from" in spec:
@@ -109,11 +111,11 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A column of what the source said beside the row."""
+    """A column of data that the source gave beside the row."""
     if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
-            f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
-            f' "from": "{METADATA}", and has a type and a path, and nothing else but a mask:'
+            f"column {name} is declared as {dict(spec)}: a value beside the row is"
+            f' "from": "{METADATA}", with a type and a path, and nothing else except a mask:'
             ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
         )
     type = spec["type"].lower()
@@ -123,7 +125,7 @@ def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a mask says of a column: its type is that of masked values then."""
+    """What a mask adds to a column: its type becomes that of the masked values."""
     if "mask" not in spec:
         return {}
     mask, type = spec["mask"], spec["type"].lower()
@@ -142,7 +144,7 @@ def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_beside(spec: Mapping[str, Any]) -> bool:
-    """Whether a declared column is of what the source said beside the row."""
+    """Whether a declared column is of data that the source gave beside the row."""
     return "from" in spec
 
 
@@ -156,7 +158,7 @@ def _refuse_type(name: str, type: str, encoding: str | None) -> None:
 
 
 def _type_meant(type: str) -> str:
-    """As ``did_you_mean``, of a type or of what an array or a map has."""
+    """``did_you_mean`` for a type, or for the element type of an array or a map."""
     unknown = element_type(type)
     if unknown in SCALARS:
         return ""
@@ -170,7 +172,7 @@ def _type_meant(type: str) -> str:
 
 
 def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a path says of a column: the field that it begins with, and its names."""
+    """What a path adds to a column: the field that it begins with, and its names."""
     path = spec["path"]
     if "name" in spec or not isinstance(path, str) or not all(path.split(".")):
         raise CompilationError(

@@ -1,4 +1,4 @@
-"""Contracts of models, held at every run: dbt's own check comes with a table's creation only."""
+"""Contracts of models, checked at every run: dbt's own check only comes when a table is created."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,10 +13,10 @@ from dbt_lakehouse.declared.widening import is_widening
 def check(
     model: str, declared: Mapping[str, Any], made: Mapping[str, str], follows: bool = False
 ) -> None:
-    """Hold the columns that a contract declares against those that the model makes.
+    """Check the columns that a contract declares against those that the model makes.
 
-    ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. If it
-    ``follows`` its source, types can be wider than declared. Raises ``CompilationError`` with all
+    ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. If the model
+    ``follows`` its source, types may be wider than declared. Raises ``CompilationError`` with all
     differences.
     """
     given = dict(made)
@@ -40,7 +40,7 @@ def check(
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two types (Spark's DDL) are one."""
+    """Whether two types (Spark's DDL) are the same."""
     return one == other or _normal(one) == _normal(other)
 
 

@@ -1,4 +1,4 @@
-"""What a change log is declared to be, once.
+"""The declaration of a change log, stated once.
 
 A model calls ``change_log`` or ``aerospike_change_log``; the macro hands the arguments to
 ``change_log`` here, which checks them and returns what stays in the model's ``meta``. Gold models
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from python_udfs.typed.declared import Log
 
 ANY: Final = "*"
-"""Instead of a name of a database, schema or table: any, and none too."""
+"""A wildcard for the name of a database, schema or table. It also matches a missing name."""
 
 ARGUMENTS: Final = MappingProxyType(
     {
@@ -45,25 +45,26 @@ ARGUMENTS: Final = MappingProxyType(
         "history": frozenset("changes track_columns columns bitemporal".split()),
     }
 )
-"""Those of the macros that declare models."""
+"""The arguments of the macros that declare models."""
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
 
 
 def declare(
     macro: str, arguments: Mapping[str, Any], unknown: Collection[str]
 ) -> dict[str, dict[str, Any]]:
-    """What the ``meta`` of a model keeps of the call of a macro: of a change log what it means, of
-    others the arguments. ``unknown`` are those that the macro does not have.
+    """What a model's ``meta`` keeps of a macro call: for a change log its checked declaration,
+    for other macros the arguments. ``unknown`` are arguments that the macro does not have.
 
-    Raises ``CompilationError`` if there are any, or for what can't be declared.
+    Raises ``CompilationError`` for these, or for what can't be declared.
     """
     refuse_arguments(macro, unknown)
     if macro == "aerospike_change_log":
-        # A record's key is its digest.
+        # An Aerospike record's key is its digest.
         return {"change_log": change_log({**arguments, "key": {}, "keyless": False})}
     if macro == "change_log":
         return {"change_log": change_log(arguments)}
-    # Few tables keep deleted rows: the meta of the others stays what it was before any could.
+    # Left out when false, so that the meta of other tables stays as it was before the option
+    # existed.
     kept = (each for each in arguments.items() if each != ("deleted_rows", False))
     return {macro: dict(kept)}
 
@@ -71,23 +72,23 @@ def declare(
 def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a change log's ``meta`` keeps of its declaration:
 
-        columns             of each column its name, type, field in the image, and encoding; of one
-                            that is masked its mask, and its type before that, "clear"; of one
-                            that is inside of its field, the path as a list of names; of one that
-                            the source said beside the row, that it is "from" metadata, and where
+        columns             for each column its name, type, field in the image, and encoding; if
+                            masked, the mask, and as "clear" the type before masking; if inside
+                            its field, the path as a list of names; if the source gave it beside
+                            the row, "from" metadata, and the path
         fields              the fields of the row's columns, "$" for the whole image
-        key                 the names of the key columns; of a keyless table all of the row's
-        conditions          SQL over events: which of them are the log's
+        key                 the names of the key columns; for a keyless table all of the row's
+        conditions          SQL conditions on events: which of them are the log's
         technical           further columns, as SQL
         keyless, partial    as declared
         namespace           the Aerospike namespace; None for all other logs
         order_by_source_time
-        order_by            if declared, what the source says of its own order (``source_order``)
+        order_by            if declared, the source's own order (``source_order``)
         several_sources     whether events of several source tables can come together
-        sources             which ones: database, schema and table of each; None for any
-        message_key         if declared, the names of messages' own keys (``message_keys``)
+        sources             these tables: database, schema and table of each; None for any
+        message_key         if declared, the names of the messages' own keys (``message_keys``)
         follow              "widening" if its columns follow values that have outgrown them
-        reconcile_snapshots  if declared, that what a full snapshot did not read is gone
+        reconcile_snapshots  if declared, rows that a full snapshot did not read are gone
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -117,8 +118,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
     if inside and inside[0] in beside:
         raise CompilationError(
-            f"the key column {inside[0]} can't be from metadata: what the source said beside a row"
-            " is another one with each event. A key is of the row, or of the message's key"
+            f"the key column {inside[0]} can't be from metadata: a value beside the row"
+            " changes with each event. A key comes from the row, or from the message's key"
         )
     if inside:
         raise CompilationError(
@@ -171,7 +172,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
             )
         order_by = source_order.parts_of(order_by, specs, title)
     said = arguments.get("message_key")
-    # Not said of others: what tables keep from before there were such logs stays true.
+    # Only stated where declared, so that the declarations which older tables keep stay the same.
     more: dict[str, Any] = (
         {} if said is None else {"message_key": message_keys.declared(said, title)}
     )
@@ -222,7 +223,7 @@ def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | N
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
-    # As Spark compares them.
+    # Spark compares names case-insensitively.
     lower = [name.lower() for name in names]
     twice = [name for name in names if lower.count(name.lower()) > 1]
     if twice:
@@ -242,7 +243,7 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
         wanted = {"source_schema": namespace, "source_table": arguments["set"]}
     for name, value in wanted.items():
         if value is None:
-            # An event that names none is of no table that has one.
+            # An event without the name belongs to no table that has one.
             conditions.append(f"{name} is null")
         elif isinstance(value, str):
             if value != ANY:
@@ -260,20 +261,18 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def payload_conditions(log: Mapping[str, Any]) -> list[str]:
-    """Those of a log's conditions that a payload meets, whatever its events are: of its format and
-    its topic.
-    """
+    """A log's conditions on payloads, whatever their events are: on format and topic."""
     return [each for each in log["conditions"] if each.startswith(("format ", "topic "))]
 
 
 def event_conditions(log: Mapping[str, Any]) -> list[str]:
-    """All others."""
+    """The log's conditions on events."""
     return [each for each in log["conditions"] if each not in payload_conditions(log)]
 
 
 def is_chosen_by_texts(log: Mapping[str, Any]) -> bool:
-    """Whether a log takes some of the events of its source tables only, by SQL of its author's: it
-    needs all that events say.
+    """Whether a log takes only some events of its source tables, by its author's SQL. It then
+    needs everything that events contain.
     """
     return any(each.startswith("(") for each in log["conditions"])
 
@@ -310,15 +309,15 @@ def _technical(is_aerospike: bool, several_sources: bool, has_key: bool) -> list
 
 
 def fingerprint_of(log: Mapping[str, Any]) -> str | None:
-    """What tells the key by which a log's values are hashed; None if none is. Raises
-    ``ConfigurationError`` if there is no such key.
+    """A fingerprint of the key that hashes a log's values; None if it hashes none. Raises
+    ``ConfigurationError`` if the key is missing.
     """
     is_hashed = any(spec.get("mask") == HASH for spec in log["columns"])
     return fingerprint(mask_key()) if is_hashed else None
 
 
 def digest(declaration: str) -> str:
-    """A short name of a declaration."""
+    """A digest of a declaration."""
     return md5(declaration.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -327,8 +326,8 @@ def rows_of(
     keys: Sequence[Sequence[str]] = (),
     former: Mapping[str, str] | None = None,
 ) -> "Log":
-    """What the rows of a change log are made by; ``keys`` and ``former`` as in ``LogRows``."""
-    # Imported here: it needs pyarrow, which reading declarations does without.
+    """The declaration that row functions take; ``keys`` and ``former`` as in ``LogRows``."""
+    # Imported here: it needs pyarrow, without which declarations can be read.
     from python_udfs.typed.declared import Log
 
     said: dict[str, Any] = {
@@ -344,21 +343,21 @@ _PLAIN_NAME: Final = re.compile("[A-Za-z0-9_ .-]+")
 
 
 def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | None:
-    """A condition on events (SQL) that holds for all that may say something of
-    columns of a log: by the names that their texts have. None if any event may.
+    """A condition on events (SQL) that holds for all events which may give values of columns of a
+    log, by the field names in their texts. None if any event may.
     """
-    # A partial image leaves as they were the columns that it does not name.
+    # A partial image leaves the columns that it does not name unchanged.
     conditions = ["""contains(after, '"$partial":')"""]
     for spec in log["columns"]:
         if spec["column"] not in columns:
             continue
         if log["partial"] and not is_beside(spec):
             return None
-        # Of a path the last name; a number may be a place in an array.
+        # The last name of a path; a number may be an index into an array.
         names = [spec["field"]]
         if is_beside(spec):
             names = [each for each in spec["path"] if not each.isdecimal()]
-        # One that JSON would write in more ways than one says nothing about a text.
+        # A name that JSON may escape can't be searched for.
         if not names or not _PLAIN_NAME.fullmatch(names[-1]):
             return None
         name = sql_text(f'"{names[-1]}"')
@@ -368,15 +367,15 @@ def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | N
 
 
 def function_name(prefix: str, table: str, of: Any) -> str:
-    """The name of a function of a table that is made of a declaration: another one, another name,
-    for a session knows a name once.
+    """The name of a function for a table, made from a declaration. Another declaration gives
+    another name, since a session can't redefine one.
     """
     plain = re.sub(r"\W", "_", table, flags=re.ASCII)
     return f"{prefix}_{plain}_{digest(msgspec.json.encode(of).decode())[:8]}"
 
 
 def rows_function_name(prefix: str, table: str, log: Mapping[str, Any], of: Any) -> str:
-    """The name of one that gives rows of a change log: with another key of masks, another one. A
-    process may see several. Raises ``ConfigurationError`` if that key is missing.
+    """The name of a function that gives rows of a change log. It also depends on the mask key,
+    for a process may see several. Raises ``ConfigurationError`` if that key is missing.
     """
     return function_name(prefix, table, [of, fingerprint_of(log)])

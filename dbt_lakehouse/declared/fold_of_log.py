@@ -1,4 +1,4 @@
-"""What a gold table or a history takes of the declaration of its change log."""
+"""What a gold table or a history takes of its change log's declaration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,19 +29,19 @@ _TECHNICAL_TYPES: Final = {
 }
 _VALID: Final = ("valid_from", "valid_to", "is_current")
 RECORDED: Final = ("recorded_from", "recorded_to")
-"""From when until when runs held a version of a bitemporal history for true."""
+"""The columns with the time in which runs believed a version of a bitemporal history."""
 DELETED_AT: Final = "_deleted_at"
-"""When the row of a gold table that keeps deleted rows was deleted; null of live rows."""
+"""When the row was deleted, in a gold table that keeps deleted rows; null in live rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What the SQL of a gold table or a history is made of. Names are quoted."""
+    """The declaration from which the SQL of a gold table or a history is made. Names are quoted."""
 
     key: list[str]
     columns: list[str]
-    """The value columns; of Aerospike sets `_namespace` and `_set` too, of logs of several source
-    tables `_source`.
+    """The value columns; for Aerospike sets also `_namespace` and `_set`, for logs of several
+    source tables also `_source`.
     """
     namespace: str | None
     order_by_source_time: bool
@@ -52,15 +52,15 @@ class Fold:
     """The types of all columns of the log by name, as Spark's DDL."""
     track_columns: list[str] | None = None
     beside: list[str] = field(default_factory=list)
-    """Those of the value columns that the source said beside the row."""
+    """The value columns that the source gave beside the row."""
     bitemporal: bool = False
-    """Whether a history has what was believed before, too."""
+    """Whether a history also has what was believed before."""
     masked: list[str] = field(default_factory=list)
-    """Those of the value columns that have a mask."""
+    """The value columns that are masked."""
     deleted_rows: bool = False
     """Whether a gold table keeps the rows of deleted keys."""
     order_by: list[dict[str, Any]] = field(default_factory=list)
-    """What the log is ordered by before Kafka's order (``source_order``); none for nothing."""
+    """The order of the log that goes before Kafka's (``source_order``); empty without one."""
 
     @property
     def position_type(self) -> str:
@@ -69,31 +69,31 @@ class Fold:
 
     @property
     def takes_late(self) -> bool:
-        """Whether late events are put in their place, rather than rejected: of two late events of
-        partial images, on different columns, both count.
+        """Whether late events are folded in their place rather than rejected: two partial images
+        of different columns both count, in whatever order they come.
         """
         return self.partial and self.order_by_source_time
 
     @property
     def ends_lives(self) -> bool:
-        """Whether a row's expiry matters to what comes after it: a partial image then has nothing
-        to leave as it was.
+        """Whether a row's expiry matters to later events: a partial image of an expired row has
+        no columns to leave unchanged.
         """
         return self.partial and self.namespace is not None and bool(self.columns)
 
     @property
     def may_leave(self) -> bool:
-        """Whether events can leave columns as they were without saying their values."""
+        """Whether events can leave columns unchanged without giving their values."""
         return bool(self.columns) and (self.partial or self.namespace is None)
 
     @property
     def hashable_columns(self) -> list[str]:
-        """The columns of the row of which Spark makes a hash: it makes none of a map."""
+        """The columns of the row that Spark can hash, which excludes maps."""
         return [name for name in self.row_columns if "map<" not in self.types[name.strip("`")]]
 
     @property
     def row_columns(self) -> list[str]:
-        """The value columns without those beside the row: what tells rows apart."""
+        """The value columns without those beside the row: they tell rows apart."""
         return [name for name in self.columns if name not in self.beside]
 
     @property
@@ -103,7 +103,7 @@ class Fold:
 
     @property
     def state_columns(self) -> list[str]:
-        """Those of them that a live row has values of."""
+        """The columns of the gold table in which a live row has values."""
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [
             *self.key,
@@ -116,12 +116,12 @@ class Fold:
 
     @property
     def rows_columns(self) -> list[str]:
-        """The columns of the gold table of a table without a key."""
+        """The columns of the gold table of a keyless table."""
         return [*self.columns, "_row", "_copy", "_position"]
 
     @property
     def history_columns(self) -> list[str]:
-        """The columns of a version, besides its key and its time."""
+        """The columns of a version, without its key and its times."""
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [*self.columns, "_occurred_at", "_position", *expiry]
 
@@ -136,7 +136,7 @@ class Fold:
         return {name: self.types[name] for name in (column.strip("`") for column in columns)}
 
     def without_columns(self) -> "Fold":
-        """The fold of the keys alone, and of what truncates go by."""
+        """The fold of the keys alone, with the columns that truncates need."""
         columns = ["`_source`"] if self.several_sources else []
         return replace(self, columns=columns, beside=[], masked=[])
 
@@ -150,10 +150,10 @@ def fold(
     bitemporal: bool = False,
     deleted_rows: bool = False,
 ) -> Fold:
-    """What a model takes of its log's declaration, all columns or some.
+    """The fold of a model, with all columns of its log or some.
 
-    Raises ``CompilationError`` for a column that the log doesn't have, or that the table would have
-    twice.
+    Raises ``CompilationError`` for a column that the log doesn't have, or that the table would
+    have twice.
     """
     key = ["_digest"] if log["namespace"] is not None else list(log["key"])
     all_columns = [spec["column"] for spec in log["columns"]]
@@ -170,8 +170,8 @@ def fold(
     if deleted_rows:
         if log["keyless"]:
             raise CompilationError(
-                "a table without a key keeps no deleted rows, for nothing tells which row is gone:"
-                " take deleted_rows out"
+                "a table without a key keeps no deleted rows, because a deleted row can't be"
+                " identified: remove deleted_rows"
             )
         _refuse_taken("a table with deleted_rows", [DELETED_AT], [*key, *values])
     technical = ["_namespace", "_set"] if log["namespace"] is not None else []

@@ -1,20 +1,21 @@
-"""The keys of messages, held against the key that a change log declares.
+"""Compare the keys of messages with the key that a change log declares.
 
-A message says its key by names and values (``record_key``). As long as the names are those of the
-declared key, or messages have none, nothing is asked: the log's own query compares them, and fails
-on the first that differ (``REFUSAL``). Then one question over all of the log's events tells what
-has happened (``judge``):
+A message's key has names and values (``record_key``). As long as the names are those of the
+declared key, or messages have no key, no extra query runs: the log's own query compares the
+names, and fails at the first difference (``REFUSAL``). Then one query over all of the log's
+events finds the cause (``judge``):
 
-    the names have changed      since events with the declared names, others have come: an error,
-                                for rows would fall together, or deletes would miss theirs
-    they had others before      and all since are of the declared ones: the key was declared anew.
-                                The events before that are typed by the keys that they had
+    the names have changed      after events with the declared names, others have come: an error,
+                                for rows would be merged, or deletes would miss their rows
+    they had others before      and all since have the declared ones: the key was redeclared.
+                                The events before are typed by their own keys
                                 (dbt_lakehouse/build/sql/former_keys.sql)
-    they were never those       and always the same: the key is its author's own. The log takes
-                                them, and each run says so until the declaration does
+    they were never those       and always the same: the key is the log author's choice. The log
+                                takes the events, and each run warns until the declaration names
+                                these keys
 
-A declaration says it by ``message_key``: the names that messages' keys may have beside the declared
-ones, or ``"*"`` for any.
+A declaration names them in ``message_key``: the names that messages' keys may have beside the
+declared ones, or ``"*"`` for any.
 """
 
 from collections import defaultdict
@@ -29,22 +30,24 @@ from dbt_lakehouse.texts import counted, sql_texts
 ANY: Final = "*"
 _REFUSED: Final = "a message key of other columns than declared"
 REFUSAL: Final = f"raise_error('{_REFUSED}')"
-"""What the query of a change log's rows says in place of the operation of such an event."""
+"""Replaces the operation of such an event in the query of a change log's rows."""
 UNREFUSED: Final = "operation"
-# A property of a change log: names of keys that its runs take though it does not declare them.
+# A property of a change log: key names that its runs accept although it does not declare them.
 TAKEN: Final = "lakehouse.message_keys"
-# Partitions have clocks of their own: of events in two of them, only so much later is later.
+# Partitions may have different clocks: across partitions, only a difference above this is an
+# order.
 _CLOCKS_DIFFER: Final = 60_000_000
-# Of topics, partitions, tables and names. Names that have just changed are in the smallest of them.
+# The most groups of topic, partition, table and key names. Names that have just changed are in
+# the smallest groups.
 _MOST_GROUPS: Final = 100_000
-# Columns of these names are keys, if any are.
+# Columns with these names are most likely keys.
 _IDENTIFIERS: Final = frozenset({"id", "uuid", "guid", "pk"})
 
 Names = tuple[str, ...]
 
 
 def is_refusal(message: str) -> bool:
-    """Whether an error's message is what ``REFUSAL`` says."""
+    """Whether an error's message is that of ``REFUSAL``."""
     return _REFUSED in message
 
 
@@ -76,7 +79,7 @@ def _is_names(given: Any) -> bool:
 
 
 def key_fields(log: Mapping[str, Any]) -> Names:
-    """The names that the declared key has in messages; none of a log without a key of its own."""
+    """The field names of the declared key in messages; empty for a log without a key of its own."""
     if log["keyless"] or log["namespace"] is not None:
         return ()
     key = log["key"]
@@ -84,7 +87,7 @@ def key_fields(log: Mapping[str, Any]) -> Names:
 
 
 def allowed(log: Mapping[str, Any], taken: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The names that the keys of a log's events may have; none for whatever they are."""
+    """The key names that a log's events may have; empty if any names may be."""
     fields, said = key_fields(log), log.get("message_key") or []
     if not fields or said == ANY:
         return []
@@ -92,8 +95,8 @@ def allowed(log: Mapping[str, Any], taken: Iterable[Sequence[str]]) -> list[list
 
 
 def is_certain(log: Mapping[str, Any]) -> bool:
-    """Whether nothing that rows say of a declared key is to be told: the declaration says that
-    messages' keys of its names are meant, or it is believed.
+    """Whether a run need not warn when rows contradict a declared key: the declaration confirms
+    the key in message_key, or its name makes it credible.
     """
     said, fields = log.get("message_key") or [], key_fields(log)
     table = next((names[-1] for names in log["sources"] or []), None)
@@ -101,8 +104,8 @@ def is_certain(log: Mapping[str, Any]) -> bool:
 
 
 def is_believed(key: Iterable[str], columns: Iterable[str], table: str) -> bool:
-    """Whether a key has a column that is called like one, and no other column is: rows that are
-    inserted again then are those whose deletes were lost, or left out (Debezium's
+    """Whether a key has a column that is named like a key, and no other column is. Rows that are
+    inserted again are then rows whose deletes were lost, or left out (Debezium's
     ``skipped.operations``).
     """
     key = {*key}
@@ -111,7 +114,7 @@ def is_believed(key: Iterable[str], columns: Iterable[str], table: str) -> bool:
 
 
 def identifiers(columns: Iterable[str], table: str) -> set[str]:
-    """Those of a table's columns that are called like a key: id, uuid, order_id of orders."""
+    """The columns of a table that are named like a key: id, uuid, order_id of orders."""
     known = _IDENTIFIERS | {f"{_plain(table).removesuffix('s')}id"}
     return {name for name in columns if _plain(name) in known}
 
@@ -121,10 +124,10 @@ def _plain(name: str) -> str:
 
 
 def question(log: Mapping[str, Any], events: str) -> str:
-    """SQL that tells which names the keys of a log's events have, where and when.
+    """The query for the key names of a log's events, with where and when they came.
 
-    ``events`` are its events as their payloads say them, as SQL of a relation: all that the log
-    has read or is to read.
+    ``events`` are its decoded events, as SQL of a relation: all that the log has read or is to
+    read.
     """
     conditions = "".join(f"\n    and {condition}" for condition in log["conditions"])
     fields = key_fields(log)
@@ -159,26 +162,26 @@ limit {_MOST_GROUPS}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to become of a log that has events with other keys than it declares."""
+    """The judgement on a log that has events with other keys than it declares."""
 
     error: str | None = None
     """Why nothing can be folded."""
     taken: list[list[str]] = field(default_factory=list)
-    """Names that are its author's business."""
+    """The key names that are accepted as the log author's choice."""
     has_former: bool = False
-    """Whether events from before the key was declared anew are among them."""
+    """Whether there are events from before the key was redeclared."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """What fields of the key were called in those."""
+    """The former names of key fields in those events."""
 
     @property
     def explains(self) -> bool:
-        """Whether any other key was found at all."""
+        """Whether any other key was found."""
         return self.error is not None or bool(self.taken) or self.has_former
 
 
 @dataclass(slots=True)
 class _Group:
-    """The events of a partition whose keys have some names."""
+    """The events of a partition whose keys have the same names."""
 
     partition: int
     first_offset: int
@@ -188,11 +191,11 @@ class _Group:
     images: int
     without_key: int
     fields: list[str] | None
-    """Of the newest image."""
+    """The fields of the newest image."""
 
 
 def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str) -> Verdict:
-    """The verdict on what ``question`` has found of a log, whose table is ``owner``."""
+    """The verdict on the rows of ``question`` for the log whose table is ``owner``."""
     declared_names = key_fields(log)
     said = {tuple(names) for names in log.get("message_key") or []} - {declared_names}
     # Each table of each topic has a history of its own.
@@ -233,8 +236,8 @@ def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str)
 def _since_declared(
     topic: str, fields: Names, matching: Sequence[_Group], keys: Mapping[Names, list[_Group]]
 ) -> str | None:
-    """What is wrong with other names of a topic that has had the declared ones; None if all of them
-    came before those.
+    """The error if other key names came after the declared ones in a topic; None if all of them
+    came before.
     """
     first = {group.partition: group.first_offset for group in matching}
     begin = min(group.first_time for group in matching)
@@ -258,8 +261,8 @@ def _since_declared(
 def _renamed(
     former: Names, before: Sequence[_Group], now: Names, since: Sequence[_Group]
 ) -> dict[str, str]:
-    """What the fields of a key were called, where they are the same columns under another name:
-    neither images before nor since have both.
+    """The former names of key fields that are the same columns under another name: no image has
+    both.
     """
     had, has = _fields_of(before), _fields_of(since)
     gone = [name for name in former if name not in now and name not in has]
@@ -281,7 +284,7 @@ def _fields_of(groups: Sequence[_Group]) -> frozenset[str]:
 
 
 def _never_declared(topic: str, fields: Names, keys: Mapping[Names, list[_Group]]) -> str | None:
-    """What is wrong with names of a topic that has never had the declared ones."""
+    """The error about a topic whose events have never had the declared key names."""
     names, groups = next(iter(keys.items()))
     images = sum(group.images for group in groups)
     if len(keys) > 1:
@@ -315,16 +318,16 @@ def _sentence(what: str, topic: str, names: Names, partition: int, offset: int) 
     listed = ", ".join(f'"{name}"' for name in names)
     return (
         f"{what}: topic {topic}, partition {partition}, offset {offset} has a key of"
-        f" ({_shown(names)}). By the declared key rows could fall together and deletes miss theirs,"
-        " so nothing of this table was written, and each run says so until the key is declared:"
-        f" `lakehouse generate --topic {topic}` writes the new key, and the next build makes the"
-        f" table anew. If the declared key is right, message_key=[{listed}] in the change log says"
-        " that such keys are meant"
+        f" ({_shown(names)}). By the declared key rows could be merged and deletes miss theirs, so"
+        " nothing was written to this table, and each run reports this until the key is declared:"
+        f" `lakehouse generate --topic {topic}` writes the new key, and the next build rebuilds the"
+        f" table. If the declared key is right, accept such keys with message_key=[{listed}] in the"
+        " change log"
     )
 
 
 def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) -> str | None:
-    """What each run says of names that a log takes and does not declare; None for none."""
+    """The warning of each run about key names that a log takes without declaring them, if any."""
     said = {tuple(names) for names in log.get("message_key") or []}
     others = [names for names in map(tuple, taken) if names not in said]
     if not others:
@@ -333,14 +336,15 @@ def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) 
     lists = ", ".join("[" + ", ".join(f'"{name}"' for name in names) + "]" for names in others)
     return (
         f"{owner}: the declared key is ({_shown(key_fields(log))}), and the messages' own keys are"
-        f" of {shown}. If that is meant, message_key={lists if len(others) == 1 else f'[{lists}]'}"
-        " in the change log says so; else `lakehouse generate` with --key declares another key"
+        f" of {shown}. If that is intended, set"
+        f" message_key={lists if len(others) == 1 else f'[{lists}]'} in the change log; otherwise"
+        " declare another key by `lakehouse generate` with --key"
     )
 
 
 def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
-    """What each run says of a declared key for which rows were inserted again and again; ``found``
-    is how many ``keys`` those are, and the ``topic``, ``partition`` and ``offset`` of one.
+    """The warning of each run about a declared key for which rows were inserted again and again.
+    ``found`` is the number of ``keys``, and the ``topic``, ``partition`` and ``offset`` of one.
     """
     fields = key_fields(log)
     listed = ", ".join(f'"{name}"' for name in fields)
@@ -350,5 +354,5 @@ def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
         f" {counted(found['keys'], 'key')} had another row inserted while one was there, such as"
         f" that of {place}. Is it Debezium's message.key.columns? `lakehouse generate --topic"
         f" {found['topic']} --key COLUMN,...` declares the key of the rows; if it is their key,"
-        f" message_key=[{listed}] in the change log says so"
+        f" set message_key=[{listed}] in the change log"
     )

@@ -1,6 +1,6 @@
-"""What a build says of values that don't fit: of which column, which values, and what to do.
+"""The message of a build about values that don't fit: the columns, the values, and the remedy.
 
-dbt says of the test ``no_misfits`` how many rows it has found, and no more.
+dbt itself only says how many rows the test ``no_misfits`` has found.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +13,12 @@ from python_udfs.typed.masks import MASKED
 
 TEST: Final = "no_misfits"
 NO_KEY: Final = "no key"
-"""Instead of a value: the key is missing."""
+"""The text of a misfit whose key is missing."""
 _WIDTH: Final = 40
 
 
 class Misfits(NamedTuple):
-    """Those of one column."""
+    """The misfits of a column."""
 
     column: str
     number: int
@@ -27,7 +27,7 @@ class Misfits(NamedTuple):
 
 
 def summary_sql(found: str) -> str:
-    """The query for ``Misfits`` of what the test has found, by its own query."""
+    """The query for ``Misfits`` from the test's own query."""
     return f"""
         select
             column,
@@ -41,12 +41,12 @@ def summary_sql(found: str) -> str:
 
 
 def told(table: str, log: Mapping[str, Any], found: Iterable[Misfits]) -> str:
-    """A sentence for each column of a change log's table."""
+    """A sentence for each column with misfits."""
     return "; ".join(_told(table, log, each) for each in found)
 
 
 def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
-    # A key that does not fit is missing too.
+    # A key that does not fit is reported as missing too.
     texts = [each for each in misfits.examples if each != NO_KEY]
     if not texts:
         return (

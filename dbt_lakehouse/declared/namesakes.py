@@ -1,8 +1,8 @@
 """Macros of a project that have the name of one of ours.
 
-Our own macros call each other by their whole names, ``dbt.<name>``, which no project can take. What
-a project's models call by a plain name is the project's if it has a macro of that name, and so are
-generic tests and materializations, which dbt itself looks up: dbt does not say so.
+Our own macros call each other by their whole names, ``dbt.<name>``, which no project can take. A
+plain name in a project's model calls the project's own macro if it has one of that name. The same
+holds for generic tests and materializations, which dbt itself looks up. dbt does not report it.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ PUBLIC: Final = "public"
 
 
 class _Called(NamedTuple):
-    """What dbt takes of a project where it has one, and what to do then."""
+    """What dbt takes from a project instead of ours, and the remedy."""
 
     what: str
     remedy: str
 
 
 def told(macros: Iterable[Any], project: str) -> list[str]:
-    """A sentence for each macro of the root project that dbt takes in place of one of ours.
+    """A sentence for each macro of the root project that dbt takes instead of one of ours.
     ``macros`` are those of dbt's manifest.
     """
     every = list(macros)
@@ -40,7 +40,9 @@ def told(macros: Iterable[Any], project: str) -> list[str]:
 
 
 def _called(ours: Any) -> _Called | None:
-    """How one of ours is called from outside, None if it is not: then nothing takes its place."""
+    """How a project calls one of our macros; None if it does not, so that nothing can take its
+    place.
+    """
     if PUBLIC in ours.meta:
         remedy = f"rename it, or call ours by its whole name, {ours.meta[PUBLIC]}"
         return _Called(f"macro {ours.name}", remedy)

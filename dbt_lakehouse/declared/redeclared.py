@@ -1,4 +1,4 @@
-"""Declarations as tables keep them, and what has become of one since its table was built."""
+"""The declarations that tables keep, and what has changed since a table was built."""
 
 import json
 from collections.abc import Mapping
@@ -10,37 +10,35 @@ from dbt_lakehouse.declared.declarations import fingerprint_of
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.widening import is_in_place, is_widening
 
-# What of a declaration may change without making anew what was built, or is compared by itself.
+# Parts of a declaration that may change without a rebuild, or that are compared separately.
 _FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key", "masked"})
 
 
 def declared(of: Fold | Mapping[str, Any]) -> str:
-    """A declaration as a table keeps it, to be held against that of a later run."""
+    """A declaration as text for the table to keep, so that a later run can compare it."""
     if isinstance(of, Fold):
         values = asdict(of)
         types, beside = values.pop("types"), values.pop("beside")
         if not of.bitemporal:
-            # Not said of others: what tables keep from before there were such columns stays true.
+            # Left out for others, so that the text which older tables keep stays valid.
             del values["bitemporal"]
         if not of.masked:
-            # What tables without masks keep stays true.
+            # Left out without masks, for the same reason.
             del values["masked"]
         if not of.order_by:
-            # What tables that go by Kafka's log keep stays true.
+            # Left out for tables in Kafka's order, for the same reason.
             del values["order_by"]
         if not of.deleted_rows:
-            # Likewise.
             del values["deleted_rows"]
         values["columns"] = [
             {"column": column.strip("`"), "type": types[column.strip("`")]}
-            # Likewise.
             | ({"from": METADATA} if column in beside else {})
             for column in [*of.key, *of.columns]
         ]
         return json.dumps(values, sort_keys=True)
-    # Whether its types follow says nothing of the rows that it has.
+    # Whether types follow the source does not concern the rows.
     rows = {name: value for name, value in of.items() if name != "follow"}
-    # Not of meta, which dbt keeps from an earlier parse.
+    # Not from meta, which dbt may keep from an earlier parse.
     if (key := fingerprint_of(of)) is not None:
         rows["mask_key"] = key
     return json.dumps(rows, sort_keys=True)
@@ -48,34 +46,32 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has become of a table's declaration."""
+    """The changes to a table's declaration."""
 
     to_fill: dict[str, str | None]
-    """Columns that its rows can have no values of yet, with their type before: None for a new
-    one.
-    """
+    """Columns to fill in existing rows, with their former type: None for a new column."""
     rebuild: str | None = None
-    """Why the table can't be brought up to it without being made anew; None if it can."""
+    """Why the table has to be rebuilt; None if it can be adapted."""
 
 
 def changes(before: str | None, after: str) -> Changes:
-    """What has changed between two declarations, of which the first may not be known."""
+    """The changes between two declarations; the earlier one may be unknown."""
     if before == after:
         return Changes({})
     if before is None:
-        return Changes({}, "what it was made of is not known")
+        return Changes({}, "its earlier declaration is not known")
     old, new = json.loads(before), json.loads(after)
     for each in (old, new):
         if "conditions" in each:
-            # The first names formats, as the namespace says. When one was added it has no events
-            # yet, and the table needn't be made anew.
+            # The first condition names formats, which the namespace implies. A newly supported
+            # format has no events yet, so the table need not be rebuilt.
             del each["conditions"][0]
     if "mask_key" not in old or "mask_key" not in new:
-        # Rows of one of them have no hashes: its columns tell what they need.
+        # One of the two has no hashes: its columns tell what changes.
         for each in (old, new):
             each.pop("mask_key", None)
     if {**old, "masked": []} == {**new, "masked": []}:
-        # A mask makes the log another one, and that its tables.
+        # A mask changes the log's declaration, and the log's rebuild rebuilds its tables.
         return Changes({})
     for name in sorted((old.keys() | new.keys()) - _FOLLOWED):
         if old.get(name) != new.get(name):
@@ -100,6 +96,6 @@ def changes(before: str | None, after: str) -> Changes:
 
 
 def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any], is_key: bool) -> bool:
-    # A key's values stand in what is remembered of it too.
+    # A key's values are also in remembered state.
     holds = is_in_place if is_key else is_widening
     return {**old, "type": new["type"]} == new and holds(old["type"], new["type"])

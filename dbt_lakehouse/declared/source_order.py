@@ -1,9 +1,8 @@
-"""What a change log is ordered by where that is not Kafka's log: what the source itself says of the
-place of an event (``order_by``).
+"""The source's own order of events, for change logs that don't follow Kafka's (``order_by``).
 
 A place is text that compares as the source's own places do (``python_udfs.typed.source_places``).
-It comes first in the log's `_position`, so all that compares positions goes by it, and by Kafka's
-log where it is the same.
+It comes first in the log's `_position`, so that every comparison of positions follows it, and
+Kafka's order only for equal places.
 """
 
 import json
@@ -15,15 +14,16 @@ from dbt_common.exceptions import CompilationError
 from python_udfs.typed.source_places import COMMIT, NUMBER, SEQUENCE
 
 CONNECTORS: Final[Mapping[str, Sequence[str]]] = {
-    # The LSN of the last commit, then the event's own: transactions are sent in the order of their
-    # commits, and their own LSNs lie between each other.
+    # The LSN of the last commit, then the event's own: transactions are sent in the order of
+    # their commits, and the LSNs of their events interleave.
     "postgresql": ("source.sequence",),
     "mysql": ("source.file", "source.pos", "source.row"),
     "sqlserver": ("source.commit_lsn", "source.change_lsn", "source.event_serial_no"),
-    # A change has the SCN of when it was made: a snapshot between that and its commit lacks it.
+    # A change has the SCN of the time at which it was made: a snapshot between that and its
+    # commit lacks it.
     "oracle": ("source.commit_scn", "source.scn"),
 }
-"""What Debezium's connectors say of the place of an event."""
+"""The places of events that Debezium's connectors give."""
 _FORMS: Final = {
     "source.sequence": SEQUENCE,
     "source.commit_scn": COMMIT,
@@ -32,20 +32,20 @@ _FORMS: Final = {
     "source.commit_lsn": "lsn",
     "source.change_lsn": "lsn",
 }
-"""The forms of parts that are no numbers."""
+"""The forms of place parts that are not numbers."""
 _POSITION: Final = "log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 
 
 def position_type(by_source: bool) -> str:
-    """The type of `_position`, of a log that is ordered by its source or by Kafka's log alone."""
+    """The type of `_position`, in a log that its source orders or in Kafka's order."""
     return f"struct<{'source:string,' if by_source else ''}{_POSITION}"
 
 
 def parts_of(order_by: Any, specs: Sequence[Mapping[str, Any]], title: str) -> list[dict[str, Any]]:
-    """The parts of places, as ``python_udfs.typed.declared.PlacePart``, of what a change log
-    declares: the name of a connector, or names of columns and paths of metadata.
+    """The parts of places, as ``python_udfs.typed.declared.PlacePart``, from a change log's
+    declaration: the name of a connector, or names of columns and paths of metadata.
 
     Raises ``CompilationError`` for what can't be compared.
     """

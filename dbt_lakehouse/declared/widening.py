@@ -1,9 +1,8 @@
-"""Types that hold all values of others, and how a declaration follows a source whose values have
-outgrown it.
+"""Widening of types, and how a declaration follows a source whose values have outgrown its types.
 
-A change log that is declared with ``follow="widening"`` keeps, with its table, the types that its
-columns have by now (``FOLLOWED``). They go before those that are declared, for the log itself and
-for all that is made of it, until the declaration says the same or more.
+A change log that is declared with ``follow="widening"`` keeps with its table the types that its
+columns have by now (``FOLLOWED``). They override the declared types, for the log itself and for
+everything made from it, until the declaration is as wide or wider.
 """
 
 import json
@@ -12,25 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 FOLLOWED: Final = "lakehouse.followed"
-"""A property of a change log: the types that its columns have by now, and the sequence number up to
-which its misfits were looked at.
+"""A property of a change log: the current types of its columns, and the sequence number up
+to which its misfits were checked.
 """
 WIDENING: Final = "widening"
-# Each holds all values of those before it.
+# Each type holds all values of the types before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 _DECIMAL: Final = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _MOST_DIGITS: Final = 38
 
 
 class Decimal(NamedTuple):
-    """A type of decimals."""
+    """A decimal type."""
 
     digits: int
     scale: int
 
     @property
     def whole(self) -> int:
-        """The digits before the point."""
+        """The number of digits before the point."""
         return self.digits - self.scale
 
     def __str__(self) -> str:
@@ -38,25 +37,25 @@ class Decimal(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Numbers that did not fit the type of their column, alike in what holds them."""
+    """Numbers that did not fit the type of their column, grouped by the digits that they need."""
 
     column: str
     whole: int
-    """Their digits before the point."""
+    """The digits before the point."""
     fraction: int
-    """And behind it."""
+    """The digits after the point."""
     is_bigint: bool
     is_double: bool
 
 
 def decimal(ddl: str) -> Decimal | None:
-    """The type of decimals that Spark's DDL names; None for another type."""
+    """The decimal type that Spark's DDL names; None for another type."""
     found = _DECIMAL.fullmatch(ddl)
     return None if found is None else Decimal(int(found[1] or 10), int(found[2] or 0))
 
 
 def is_widening(old: str, new: str) -> bool:
-    """Whether a type (in Spark's DDL) holds all values of another one as they are."""
+    """Whether a type (in Spark's DDL) holds all values of another one exactly."""
     before, now = decimal(old), decimal(new)
     if before is not None and now is not None:
         return before.scale <= now.scale and before.whole <= now.whole
@@ -64,16 +63,16 @@ def is_widening(old: str, new: str) -> bool:
 
 
 def is_in_place(old: str, new: str) -> bool:
-    """Whether Iceberg changes a column from one type to a wider one without touching a file: not
-    where decimals get a greater scale.
+    """Whether Iceberg widens a column from one type to another without touching a file; not if a
+    decimal gets a greater scale.
     """
     before, now = decimal(old), decimal(new)
     return is_widening(old, new) and (before is None or now is None or before.scale == now.scale)
 
 
 def wider(declared: str, kinds: Sequence[Kind]) -> str:
-    """The least type that holds what a column is declared to hold, and as many kinds of numbers as
-    there is a type for; the declared one if there is none for any.
+    """The narrowest type that holds what the column's declared type holds, and as many kinds of
+    the numbers as any type can; the declared type if none fits.
     """
     if (held := decimal(declared)) is not None:
         for kind in sorted(kinds, key=lambda each: each.whole + each.fraction):
@@ -89,14 +88,14 @@ def wider(declared: str, kinds: Sequence[Kind]) -> str:
 
 
 def followed(log: Mapping[str, Any], properties: Mapping[str, str]) -> Mapping[str, Any]:
-    """A change log's declaration with the types that its columns have by now, by the properties of
-    its table.
+    """A change log's declaration with the current types of its columns, from its table's
+    properties.
     """
     types = looked_at(properties)[0] if log.get("follow") else {}
     if not types:
         return log
     columns = [
-        # What followed before its mask was declared.
+        # The mask was declared after the column had followed its source.
         each
         if "mask" in each
         else {**each, "type": _widest(each["type"], types.get(each["column"], each["type"]))}
@@ -115,21 +114,21 @@ def _widest(declared: str, by_now: str) -> str:
 
 
 def looked_at(properties: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """The types that a log's columns have by now, and up to which sequence number its misfits were
-    looked at.
+    """The current types of a log's columns, and the sequence number up to which its misfits
+    were checked.
     """
     kept = json.loads(properties.get(FOLLOWED) or "{}")
     return kept.get("types", {}), kept.get("sequence", 0)
 
 
 def following(types: Mapping[str, str], sequence: int) -> dict[str, str]:
-    """The property that says so."""
+    """The property with these."""
     return {FOLLOWED: json.dumps({"types": types, "sequence": sequence}, sort_keys=True)}
 
 
 def may_follow(log: Mapping[str, Any]) -> list[str]:
-    """The columns whose types can follow: a key's can't, for its rows would be other ones, nor can
-    those of encoded values, whose texts say nothing of their size.
+    """The columns whose types can follow. Key columns can't, since their rows would become other
+    rows; nor can encoded values, whose texts don't tell their size.
     """
     return [
         each["column"]
@@ -142,7 +141,7 @@ def may_follow(log: Mapping[str, Any]) -> list[str]:
 
 
 def outgrown(log: Mapping[str, Any], kinds: Iterable[Kind]) -> dict[str, str]:
-    """The new types of columns that have met such numbers."""
+    """The new types of columns with such numbers."""
     by_column: dict[str, list[Kind]] = {}
     for kind in kinds:
         by_column.setdefault(kind.column, []).append(kind)

@@ -1,1 +1,1 @@
-"""What is not dbt's in the lake: bronze, its locks, Iceberg's own view of tables."""
+"""The parts of the lake outside dbt: bronze, locks, the catalog, and Iceberg's view of tables."""

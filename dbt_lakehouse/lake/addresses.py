@@ -1,7 +1,7 @@
-"""Addresses of files as Iceberg writes them down.
+"""Addresses of files as Iceberg writes them.
 
-The path in one is the file's as it is, without a percent encoding: ``#``, ``?`` and ``%41`` stand
-for themselves. Hadoop and DuckDB read them so too.
+The path in an address is literal, without percent encoding: ``#``, ``?`` and ``%41`` stand for
+themselves. Hadoop and DuckDB read addresses the same way.
 """
 
 import re
@@ -18,6 +18,6 @@ def path_of(address: str) -> Path | None:
 
 
 def beginning_of(address: str) -> str:
-    """What an address of a file of this machine has before its path."""
+    """The part of a local file's address before its path."""
     found = _LOCAL.match(address)
     return "" if found is None else found[0]

@@ -1,5 +1,5 @@
-"""A lake's tables as its catalog and their metadata files describe them, read without Spark: for
-commands that run no SQL.
+"""Read a lake's tables without Spark, from its catalog and their metadata files, for commands
+that run no SQL.
 """
 
 import re
@@ -15,7 +15,7 @@ from dbt_lakehouse.lake.catalog import Entry, entries
 from dbt_lakehouse.lake.metadata_files import metadata_of
 from dbt_lakehouse.lake.tables import Table, parse
 
-# Iceberg's primitive types by Spark's names; others, as variant, only Spark knows.
+# Iceberg's primitive types by Spark's names; only Spark knows others, such as variant.
 _TYPES: Final = {
     "binary": "binary",
     "boolean": "boolean",
@@ -45,13 +45,13 @@ class TablesAtRest:
 
     @staticmethod
     def can_tell(name: str) -> bool:
-        """Whether a name is of the form ``schema.table``: only Spark knows temporary views, tables
-        of metadata and those of other catalogs.
+        """Whether a name has the form ``schema.table``. Only Spark knows temporary views,
+        metadata tables and tables of other catalogs.
         """
         return _plain(name).count(".") == 1
 
     def look_at(self, name: str) -> Table | None:
-        """The table of this name (``schema.table``), None if there is none.
+        """The table of this name (``schema.table``), None if it does not exist.
 
         Raises ``ReadError`` and ``DamageError``.
         """
@@ -65,7 +65,7 @@ class TablesAtRest:
 
     def columns_of(self, name: str) -> dict[str, str] | None:
         """The columns of a table with their types as Spark writes them, empty if there is no such
-        table; None if only Spark knows: of a view, or with a type that is not in ``_TYPES``.
+        table; None if only Spark knows: for a view, or a type that is not in ``_TYPES``.
 
         Raises ``ReadError`` and ``DamageError``.
         """
@@ -90,15 +90,15 @@ class _Schema(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Schemas(msgspec.Struct, frozen=True, rename="kebab"):
-    """Of "Table Metadata" of the Iceberg specification."""
+    """The schemas in a "Table Metadata" file of the Iceberg specification."""
 
     schemas: list[_Schema]
     current_schema_id: int = 0
 
 
 def tables_at_rest(settings: Mapping[str, str]) -> TablesAtRest | None:
-    """The tables of the lake with these settings, whose paths are absolute; no tables if there is
-    no lake yet. None if only Spark can read it, or tell what is wrong with it.
+    """The tables of the lake with these settings, whose paths are absolute; empty if there is no
+    lake yet. None if only Spark can read the lake or report its error.
 
     Raises ``DamageError``.
     """

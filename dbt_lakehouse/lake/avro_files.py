@@ -1,8 +1,8 @@
-"""Avro object container files, as Iceberg writes its manifests and their lists: read whole, written
-again with other values in the same schema.
+"""Avro object container files, as Iceberg writes its manifests and manifest lists: read
+completely, and written again with other values in the same schema.
 
-A union's value is the pair of its branch's number and that branch's value, so that what isn't
-changed is written as it was.
+A union's value is a pair of the branch number and the branch's value, so that an unchanged value
+is written as it was.
 """
 
 import json
@@ -25,14 +25,14 @@ _Write = Callable[[bytearray, Any], None]
 
 
 class Container(NamedTuple):
-    """A file: what its header says, and its records."""
+    """A container file: its header's metadata and its records."""
 
     header: dict[str, bytes]
     records: list[Record]
 
 
 def read(content: bytes) -> Container:
-    """A file's content. Raises ``DamageError`` if it is none."""
+    """Parse a file's content. Raises ``DamageError`` if it is not a whole Avro file."""
     try:
         return _container(content)
     except (IndexError, KeyError, struct.error, ValueError, zlib.error) as error:
@@ -54,7 +54,7 @@ def write(header: Mapping[str, bytes], records: list[Record]) -> bytes:
         _write_bytes(written, name.encode())
         _write_bytes(written, value)
     _write_long(written, 0)
-    # Any 16 bytes will do; the same file has the same ones.
+    # A sync marker may be any 16 bytes; the same file gets the same ones.
     sync = zlib.crc32(packed).to_bytes(_SYNC_BYTES, "big")
     written += sync
     if records:
@@ -65,7 +65,7 @@ def write(header: Mapping[str, bytes], records: list[Record]) -> bytes:
 
 
 class _Bytes:
-    """Bytes and how far they are read."""
+    """Bytes with a read position."""
 
     def __init__(self, content: bytes, at: int = 0) -> None:
         self.content = content
@@ -117,7 +117,7 @@ def _items(file: _Bytes, read_one: _Read) -> list[Any]:
     found = []
     while count := file.long():
         if count < 0:
-            # The size of the block comes next.
+            # Skip the size of the block.
             file.long()
         found += [read_one(file) for _ in range(abs(count))]
     return found
@@ -168,8 +168,8 @@ _PRIMITIVES: Final[dict[str, tuple[_Read, _Write]]] = {
 
 
 def _coders(schema: Any, named: dict[str, tuple[_Read, _Write]]) -> tuple[_Read, _Write]:
-    """How values of a schema are read and written. ``named`` has the types that can be called by
-    their names.
+    """The reader and writer of a schema's values. ``named`` has the types that a schema can refer
+    to by name.
     """
     if isinstance(schema, str):
         return _PRIMITIVES.get(schema) or named[schema]

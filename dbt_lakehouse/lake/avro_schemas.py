@@ -1,8 +1,8 @@
-"""``bronze.avro_schemas``: the schemas of a registry that landed messages name, by id.
+"""``bronze.avro_schemas``: the registry schemas that landed messages name, by id.
 
-They are kept beside the messages, so that a lake can be decoded again years later, without the
-registry. A run finds those that its new messages name before it decodes them, and gives them to the
-function, with which Spark ships them to its workers.
+They are kept beside the messages, so that a lake can be decoded again years later without the
+registry. A run finds the schemas of its new messages before it decodes them, and passes them to
+the decoding function, which Spark ships to its workers.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,8 +25,8 @@ _COLUMNS: Final = (
 
 
 def ids_in(texts: str) -> str:
-    """SQL for the ids that framed keys and values name, by what to select them from: their column
-    is ``text``.
+    """SQL for the ids that framed keys and values name. ``texts`` is the relation to select from,
+    with a column ``text``.
     """
     return (
         "select distinct cast(conv(hex(substring(text, 2, 4)), 16, 10) as bigint) as id"
@@ -35,8 +35,8 @@ def ids_in(texts: str) -> str:
 
 
 def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:
-    """The schemas of these ids: those that the lake doesn't have come from the registry, and are
-    kept; None for an unknown one.
+    """The schemas of these ids. Schemas that the lake lacks come from the registry and are kept;
+    None for an unknown id.
 
     Raises ``RegistryError`` and ``ConfigurationError``.
     """
@@ -46,14 +46,14 @@ def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Regis
         return known
     found = find_schemas(missing)
     registry = configured()
-    # What messages name by four bytes that are damaged, no registry knows.
+    # No registry knows an id from four damaged bytes.
     new = {number: each for number, each in found.items() if each is not None}
     keep(spark, new, registry.name if registry else None)
     return known | found
 
 
 def keep(spark: SparkSession, found: Mapping[int, Registered], registry: str | None) -> None:
-    """Write schemas that the lake doesn't have, with where they were found."""
+    """Write schemas that the lake lacks, with the registry that they come from."""
     if not found:
         return
     now = datetime.now(UTC)

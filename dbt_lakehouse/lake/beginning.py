@@ -1,7 +1,7 @@
-"""The beginning of a lake: the schema ``bronze``, which notes when and by which catalog it was.
+"""Begin a lake: its schema ``bronze`` notes when it was begun and in which catalog.
 
-What is noted is held against what is there whenever the lake is opened
-(``dbt_lakehouse.lake.wholeness``), and maintenance leaves alone what is older.
+Whenever the lake is opened, the note is compared with the catalog
+(``dbt_lakehouse.lake.wholeness``), and maintenance leaves older files alone.
 """
 
 from contextlib import closing
@@ -43,8 +43,8 @@ _BRONZE: Final = f"{CATALOG}.bronze"
 
 
 def begin(spark: SparkSession) -> None:
-    """Begin a lake in a catalog that has none, or note what an earlier version has not. Raises
-    ``ConfigurationError`` if the warehouse has the files of another lake.
+    """Begin a lake in an empty catalog, or add the notes that an earlier version did not write.
+    Raises ``ConfigurationError`` if the warehouse has the files of another lake.
     """
     settings = settings_of(spark)
     file = sqlite_file(settings.get(CATALOG_URI, ""))
@@ -66,7 +66,9 @@ def begin(spark: SparkSession) -> None:
 
 
 def lake_begun_at(spark: SparkSession) -> datetime | None:
-    """When the session's lake was begun; None for one from before that was noted."""
+    """The time at which the session's lake was begun; None for a lake from before that
+    was noted.
+    """
     return begun_at(_notes(spark) or {})
 
 
@@ -84,7 +86,7 @@ def _notes(spark: SparkSession) -> dict[str, str] | None:
 
 def _refuse_filled_bucket(spark: SparkSession, settings: dict[str, str]) -> None:
     warehouse = settings[WAREHOUSE].rstrip("/")
-    # Where a REST catalog has its files, its server knows.
+    # Only a REST catalog's server knows where it has its files.
     if settings.get(CATALOG_TYPE) != "jdbc" or not is_in_bucket(warehouse) or begins_anew():
         return
     storage = java_class("org.apache.iceberg.CatalogUtil").loadFileIO(

@@ -1,8 +1,9 @@
-"""Tables whose metadata is cut short or in a bucket that can't be read, and Spark.
+"""Find tables whose metadata is truncated, or in a bucket that can't be read, before Spark reads
+them.
 
-Iceberg takes that for a passing trouble of the network: it tries for a minute and a half to read
-the table, and no setting says otherwise. So metadata is looked at when the lake is opened, and who
-asks for such a table is told at once.
+Iceberg treats both as a passing network error: it retries for a minute and a half, and no setting
+changes that. So metadata is checked when the lake is opened, and a statement on such a table
+fails at once.
 """
 
 import re
@@ -25,20 +26,20 @@ from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.spark.jvm import hadoop_settings, java_class, java_session
 from dbt_lakehouse.telling import tell
 
-# What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
-# too.
+# The names in a parsed statement, as Spark prints it. Iceberg also reads a table that is dropped
+# or replaced.
 _NAMED: Final = re.compile(r"Unresolved\w+ \[([^\]]+)\]")
 
-# A table of a gigabyte is looked at in these.
+# Long enough to check a table of a gigabyte.
 _SECONDS: Final = 20.0
 
-# What was found when the lake was opened, by schema and table. Mostly there is none, and then
-# nobody looks again.
+# Damage found when the lake was opened, by schema and table. Usually empty, and then nothing is
+# checked again.
 _found: Final[dict[tuple[str, ...], DamageError]] = {}
 
 
 def look_for_damage(spark: SparkSession) -> None:
-    """Look at the metadata of all tables, and tell what is cut short."""
+    """Check the metadata of all tables, and report truncated files."""
     _found.clear()
     _found.update(_damage(spark))
     for error in _found.values():
@@ -46,7 +47,7 @@ def look_for_damage(spark: SparkSession) -> None:
 
 
 def refuse_bucket(spark: SparkSession) -> None:
-    """Raises ``Py4JJavaError`` if the lake is in a bucket that can't be read."""
+    """Raise ``Py4JJavaError`` if the lake is in a bucket that can't be read."""
     settings = settings_of(spark)
     # A REST catalog's server reads metadata itself.
     if settings.get(CATALOG_TYPE) != "jdbc" or not need_s3(settings):
@@ -68,10 +69,10 @@ def refuse_bucket(spark: SparkSession) -> None:
 
 
 def refuse_damage(spark: SparkSession, name: str) -> None:
-    """Raises ``DamageError`` if the table (``schema.table``, or with the catalog in front) is cut
-    short, and was so when the lake was opened.
+    """Raise ``DamageError`` if the table (``schema.table``, or with the catalog in front) is
+    truncated now, and was so when the lake was opened.
     """
-    # A temporary view has one name.
+    # The name of a temporary view has one part.
     table = tuple(name.replace("`", "").split(".")[-2:])
     if table in _found and (error := _damage(spark).get(table)):
         raise error
@@ -88,8 +89,8 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
 
 
 def find_damage(statement: str) -> DamageError | None:
-    """The first damaged file of the tables of the lake that is open, those that a statement names
-    first; None if none is found in the time that one waits for a sentence.
+    """The first damaged file of the open lake's tables, those that a statement names first; None
+    if none is found within ``_SECONDS``.
     """
     spark = SparkSession.getActiveSession()
     if spark is None:
@@ -115,6 +116,6 @@ def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:
     try:
         tables = entries(settings)
     except LakehouseError:
-        # A new lake, a catalog that only Java can ask, or Iceberg says more of it.
+        # A new lake, a catalog that only Java can read, or a case that Iceberg explains better.
         return {}
     return {(each.schema, each.name): error for each in tables if (error := cut_short(each))}

@@ -1,4 +1,4 @@
-"""``bronze.raw_payloads``: every Kafka message exactly as it came, and the one way to append to
+"""``bronze.raw_payloads``: every Kafka message exactly as it came, and the only way to append to
 it.
 """
 
@@ -25,24 +25,24 @@ COLUMNS: Final = (
     "headers",
     "landed_at",
 )
-# What the headers of a message are once `lakehouse forget` has taken bytes out of it.
+# The headers of a message from which `lakehouse forget` has removed bytes.
 FORGOTTEN_HEADERS: Final = (
     f"array(named_struct('key', '{FORGOTTEN}', 'value', cast(null as binary)))"
 )
 IS_FORGOTTEN: Final = f"exists(headers, header -> header.key = '{FORGOTTEN}')"
-# What tells messages apart; the hash alone passes over nulls. Null where something was forgotten:
-# such a message can't be compared with the one that Kafka or a capture still has.
+# Tells messages apart; the hash alone skips nulls. Null where something was forgotten: such a
+# message can't be compared with the copy in Kafka or a capture.
 FINGERPRINT: Final = f"if({IS_FORGOTTEN}, null, xxhash64(key, key is null, value, value is null))"
 
-# Of its files: row groups so small that a log which reads one of many topics skips most of a file.
+# Row groups small enough that a log which reads one of many topics skips most of a file.
 FILES: Final = {"write.parquet.row-group-size-bytes": str(8 << 20)}
 
-# Names a commit in the summary of its snapshot.
+# Identifies a commit in its snapshot's summary.
 _LANDING_ID: Final = "lakehouse.landing-id"
 
 
 class ExpiredCommitError(LakehouseError):
-    """The rows are appended, but the snapshot that tells how many is gone already."""
+    """The rows are appended, but the snapshot that has their number is already gone."""
 
     exit_code = 1
 
@@ -55,9 +55,7 @@ class Commit(NamedTuple):
 
 
 def create_table(spark: SparkSession) -> None:
-    """Create the table if it is missing. It is no dbt model, so that no full refresh can drop
-    it.
-    """
+    """Create the table if it is missing. It is not a dbt model, so no full refresh can drop it."""
     files = "".join(f", '{name}' = '{value}'" for name, value in FILES.items())
     spark.sql(
         f"""
@@ -89,7 +87,7 @@ def current_snapshot(spark: SparkSession) -> int | None:
 
 
 def is_in_history(spark: SparkSession, snapshot: int) -> bool:
-    """Whether the current snapshot has come from this one, which is still there."""
+    """Whether a snapshot still exists and is an ancestor of the current one."""
     table = load_table(spark, TABLE)
     return table.currentSnapshot() is not None and bool(
         java_class("org.apache.iceberg.util.SnapshotUtil").isAncestorOf(table, snapshot)
@@ -97,8 +95,8 @@ def is_in_history(spark: SparkSession, snapshot: int) -> bool:
 
 
 def added_between(since: int | None, until: int | None) -> str | None:
-    """A relation, for SQL, of the rows that were added behind the snapshot ``since``, which is in
-    the history of ``until``; None if that can't be any. Before the first snapshot there is None.
+    """A relation, for SQL, of the rows that were added after the snapshot ``since``, an ancestor
+    of ``until``; None without such rows. ``since`` is None before the first snapshot.
     """
     if since == until:
         return None
@@ -110,9 +108,9 @@ def added_between(since: int | None, until: int | None) -> str | None:
 def append(rows: DataFrame, chosen_by: int | None) -> Commit:
     """Append rows (all columns of the table, in any order) in one commit.
 
-    ``chosen_by`` is the snapshot that told which rows are new. Raises
-    ``iceberg.ConcurrentAppendError``, and appends nothing, if rows have been added since. What
-    ``commit_of`` raises comes after the append.
+    ``chosen_by`` is the snapshot by which the new rows were chosen. Raises
+    ``iceberg.ConcurrentAppendError``, and appends nothing, if rows have been added since. An
+    error of ``commit_of`` comes after the append.
     """
     landing_id = str(uuid.uuid4())
     iceberg.append(rows.select(*COLUMNS), TABLE, chosen_by, {_LANDING_ID: landing_id})
@@ -130,7 +128,7 @@ def commit_of(spark: SparkSession, landing_id: str) -> Commit:
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
     raise ExpiredCommitError(
-        f"messages have landed in {TABLE}, but before they could be counted somebody has expired"
-        " their snapshot: start again, it goes on behind them. Let expire_snapshots keep the last"
-        " minutes at least"
+        f"messages have landed in {TABLE}, but their snapshot was expired before they could be"
+        " counted: start again, landing continues after them. Let expire_snapshots keep at least"
+        " the last minutes"
     )

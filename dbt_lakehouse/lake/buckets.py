@@ -1,8 +1,8 @@
-"""Lakes whose files lie in a bucket, AWS's or another server's that speaks S3's API.
+"""Lakes whose files are in a bucket of AWS or of another server with the S3 API.
 
-Spark reads and writes it by Iceberg's own file access and DuckDB by its extension ``httpfs``. Both
-take the properties that the profile has for Iceberg, and find what it leaves out as AWS's SDK does:
-in the environment, in ``~/.aws``, of the machine's role.
+Spark accesses it through Iceberg's own file IO and DuckDB through its extension ``httpfs``. Both
+take the properties that the profile has for Iceberg. What these leave out is found as AWS's SDK
+finds it: in the environment, in ``~/.aws``, or from the machine's role.
 """
 
 import re
@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from dbt_lakehouse.lake.catalog import FILE_IO, S3, WAREHOUSE, properties
 
-# Hadoop's names too: Spark's Iceberg takes them for the same.
+# Hadoop's schemes too: Iceberg in Spark treats them alike.
 _SCHEMES: Final = (S3, "s3a://", "s3n://")
-# What goes wrong, as AWS's SDK and DuckDB say it, and what to tell of it; names are the pattern's
-# groups. The first that fits.
+# Errors in the words of AWS's SDK and DuckDB, and our messages for them; the pattern's groups
+# fill a message in. The first match counts.
 TROUBLES: Final = (
     (
         r"NoSuchBucket|specified bucket does not exist",
@@ -45,7 +45,7 @@ TROUBLES: Final = (
         " at the network",
     ),
 )
-# DuckDB's names of the profile's own credentials.
+# DuckDB's names for the profile's own credentials.
 _CREDENTIALS: Final = {
     "key_id": "s3.access-key-id",
     "secret": "s3.secret-access-key",
@@ -54,30 +54,30 @@ _CREDENTIALS: Final = {
 
 
 def is_in_bucket(address: str) -> bool:
-    """Whether a file or folder of the lake's storage is in a bucket."""
+    """Whether an address of the lake's storage is in a bucket."""
     return address.startswith(_SCHEMES)
 
 
 def is_read_without_spark(address: str) -> bool:
-    """Whether a file of the lake's storage is of this machine or in a bucket."""
+    """Whether an address of the lake's storage is on this machine or in a bucket."""
     return address.startswith(("/", "file:")) or is_in_bucket(address)
 
 
 def need_s3(settings: Mapping[str, str]) -> bool:
-    """Whether the settings say that files of the lake are in a bucket. Where a REST catalog has its
-    files, its server knows; the profile says so by ``io-impl``.
+    """Whether files of the lake are in a bucket by the settings. Only a REST catalog's server
+    knows where it has its files; the profile then tells by ``io-impl``.
     """
     in_bucket = settings.get(WAREHOUSE, "").startswith(S3)
     return in_bucket or settings.get(FILE_IO, "").endswith(".S3FileIO")
 
 
 def duckdb_secret(settings: Mapping[str, str]) -> dict[str, str]:
-    """What DuckDB's secret for S3 has, by the names of its options."""
+    """The options of DuckDB's secret for S3, by name."""
     given = properties(settings)
     found = {
         name: given[property_] for name, property_ in _CREDENTIALS.items() if property_ in given
     }
-    # Nothing is asked for before a file is read, and then the error names it.
+    # No request before a file is read, whose error then names it.
     secret = found or {"provider": "credential_chain", "validation": "none"}
     if endpoint := given.get("s3.endpoint"):
         address = urlsplit(endpoint)
@@ -91,7 +91,7 @@ def duckdb_secret(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def trouble_text(message: str) -> str | None:
-    """What to tell of a message if it is of a trouble with buckets; None if it isn't."""
+    """Our message for an error with buckets; None for any other error."""
     for pattern, sentence in TROUBLES:
         if found := re.search(pattern, message):
             return sentence.format(**found.groupdict())

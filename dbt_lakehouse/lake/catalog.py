@@ -39,13 +39,13 @@ _OF_POSTGRESQL: Final = re.compile(
 )
 _JDBC: Final = "jdbc."
 S3: Final = "s3://"
-# Takes for each file what its address asks for: a lake that was moved has some in both.
+# Chooses the file IO by each file's address: a lake that was moved has files of both kinds.
 _ANY_STORAGE: Final = "org.apache.iceberg.io.ResolvingFileIO"
-# Of names of tables that dbt makes for a moment.
+# The suffix of dbt's temporary tables.
 _TEMPORARY: Final = "__dbt_tmp"
-# Of SQLite's errors.
+# SQLite's error names for missing rights.
 _NO_RIGHTS: Final = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
-# What Java's driver and PostgreSQL's own library call the same.
+# The same options, as Java's driver and PostgreSQL's own library call them.
 _CONNECTION_OPTIONS: Final = frozenset(
     {"user", "password", "options", "sslmode", "sslcert", "sslkey", "sslrootcert"}
 )
@@ -63,24 +63,24 @@ _ENTRIES: Final = (
 
 
 _Row = tuple[str, str, str, str]
-"""Of a table or view: schema, name, address of its metadata, ``TABLE`` or ``VIEW``."""
+"""A table or view: schema, name, address of its metadata, ``TABLE`` or ``VIEW``."""
 
 
 class Contents(NamedTuple):
-    """What a catalog has."""
+    """The contents of a catalog."""
 
     notes: dict[str, str]
-    """The properties of its schema ``bronze``; none in a catalog in which no lake was begun."""
+    """The properties of its schema ``bronze``; empty in a catalog without a lake."""
     entries: "list[Entry]"
 
 
 class Entry(NamedTuple):
-    """A table or view of the lake as its catalog has it."""
+    """A table or view in the lake's catalog."""
 
     schema: str
     name: str
     metadata: str
-    """The address of the file that says what it is now."""
+    """The address of its current metadata file."""
     is_view: bool
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Entry(NamedTuple):
 
 
 def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
-    """The profile's parameters, with the lake's paths, which are relative to ``root``, absolute.
+    """The profile's parameters, with the lake's relative paths made absolute by ``root``.
 
     Raises ``ConfigurationError``.
     """
@@ -99,7 +99,7 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     settings = {name: str(value) for name, value in parameters.items()}
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        # Not as_uri: Hadoop would read %20 as part of a folder's name.
         settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
     know_secrets(settings)
     _refuse_addresses(settings)
@@ -112,8 +112,8 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
 
 
 def _refuse_addresses(settings: Mapping[str, str]) -> None:
-    """Raise ``ConfigurationError`` for addresses that can't be meant. It repeats none of them: what
-    of one is a password can't be told.
+    """Raise ``ConfigurationError`` for impossible addresses. The message repeats none of them,
+    since any part may be a password.
     """
     uri = settings.get(CATALOG_URI, "")
     of_server = [f"{_PROPERTIES}{name}" for name in ("s3.endpoint", "oauth2-server-uri")]
@@ -136,8 +136,8 @@ def _refuse_addresses(settings: Mapping[str, str]) -> None:
 
 
 def read_only(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings, whose paths are absolute, with the connections to a catalog in a database such
-    that it refuses to be written to. A REST catalog's server has rights of its own.
+    """The settings (with absolute paths), with read-only connections to a catalog in a database.
+    A REST catalog's server has its own access rights.
 
     Raises ``ConfigurationError`` if there is no lake.
     """
@@ -146,7 +146,7 @@ def read_only(settings: Mapping[str, str]) -> dict[str, str]:
     require_file(settings)
     if file is not None:
         if not os.access(file.parent, os.W_OK):
-            # Else who changes the catalog, and when, stays unknown to a process that goes on.
+            # Otherwise a long-lived process does not see later changes to the catalog.
             raise ConfigurationError(
                 f"{file.parent}, the folder of the lake's SQLite catalog, can't be written: there"
                 " even readers take part in its log of changes; let this user write the folder, or"
@@ -173,14 +173,14 @@ def refuse_readers(settings: Mapping[str, str]) -> None:
 
 
 def is_read_without_spark(settings: Mapping[str, str]) -> bool:
-    """Whether tables are found without Spark in the catalog of these settings."""
+    """Whether the catalog of these settings can be read without Spark."""
     uri = settings.get(CATALOG_URI, "")
     return settings.get(CATALOG_TYPE) == "rest" or uri.startswith((SQLITE, _POSTGRESQL))
 
 
 def entries(settings: Mapping[str, str]) -> list[Entry]:
-    """The tables and views of the lake with these settings, whose paths are absolute; dbt's
-    temporary ones left out. Writes nothing, and needs no right to.
+    """The tables and views of the lake with these settings (with absolute paths), without dbt's
+    temporary ones. It writes nothing, and needs no right to write.
 
     Raises ``ConfigurationError``, also for a lake that has moved to another catalog or is not
     whole, ``DamageError`` and ``ReadError``.
@@ -204,8 +204,8 @@ def refuse_unfit(settings: Mapping[str, str], found: Contents) -> None:
 
 
 def refuse_unfit_to_write(settings: Mapping[str, str]) -> None:
-    """The same for who is about to begin a lake or to write to one, in a SQLite catalog; one that
-    can't be read is told of by Spark. Raises ``DamageError`` too.
+    """``refuse_unfit`` before a lake in a SQLite catalog is begun or written. Spark reports a
+    catalog that can't be read. Raises ``DamageError`` too.
     """
     file = sqlite_file(settings.get(CATALOG_URI, ""))
     if file is None:
@@ -220,7 +220,7 @@ def refuse_unfit_to_write(settings: Mapping[str, str]) -> None:
 
 
 def catalog_name(settings: Mapping[str, str]) -> str:
-    """The file of a SQLite catalog, the address of another one; without what may be a secret."""
+    """The file of a SQLite catalog, the address of another one, without possible secrets."""
     uri = settings.get(CATALOG_URI, "")
     file = sqlite_file(uri)
     if file is not None:
@@ -230,7 +230,7 @@ def catalog_name(settings: Mapping[str, str]) -> str:
 
 
 def contents(settings: Mapping[str, str]) -> Contents:
-    """What the catalog of these settings has, whatever that is worth.
+    """The contents of the catalog of these settings, unchecked.
 
     Raises ``ConfigurationError``, ``DamageError`` and ``ReadError``.
     """
@@ -260,7 +260,7 @@ def _entries(rows: Iterable[_Row]) -> list[Entry]:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a table of this name is one that dbt makes for a moment."""
+    """Whether a name is that of a dbt temporary table."""
     return name.endswith(_TEMPORARY)
 
 
@@ -274,7 +274,7 @@ def properties(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_rest(settings: Mapping[str, str]) -> tuple[dict[str, str], list[_Row]]:
-    # Few need what it imports.
+    # Few commands need what it imports.
     from dbt_lakehouse.lake.rest import Server
 
     server = Server(properties(settings))
@@ -295,8 +295,8 @@ def _of_sqlite(file: Path) -> tuple[dict[str, str], list[_Row]]:
             raise _damaged(file, str(error)) from error
         if not error.sqlite_errorname.startswith(_NO_RIGHTS):
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
-    # Who may write nothing beside it can take part in its log of changes (WAL) only while another
-    # has it open; else nobody changes it now.
+    # A reader without write access to the folder can use SQLite's write-ahead log only while
+    # another process has the catalog open; otherwise no process is changing it now.
     with TemporaryDirectory() as folder:
         try:
             for each in (file, log_of_changes(file)):
@@ -308,13 +308,13 @@ def _of_sqlite(file: Path) -> tuple[dict[str, str], list[_Row]]:
 
 
 def log_of_changes(file: Path) -> Path:
-    """SQLite's log of the changes (WAL) that a catalog's file doesn't have yet."""
+    """The write-ahead log (WAL) with changes that a SQLite catalog's file doesn't have yet."""
     return file.with_name(f"{file.name}-wal")
 
 
 def checkpoint(file: Path) -> None:
-    """Put into a catalog's file what is in its log of changes, so that a copy of the file is whole.
-    While another process reads or writes, it is that one's, or the next command's.
+    """Checkpoint a SQLite catalog's write-ahead log, so that a copy of the file is whole. If
+    another process is reading or writing, its own checkpoint or the next command's does it.
     """
     with suppress(OSError, sqlite3.Error):
         if log_of_changes(file).stat().st_size:
@@ -323,8 +323,9 @@ def checkpoint(file: Path) -> None:
 
 
 def note_committed(file: Path, warehouse: str) -> None:
-    """Note in a warehouse what its SQLite catalog has, so that an older copy of the catalog is told
-    (``dbt_lakehouse.lake.wholeness``). Without room or rights for it, an earlier note stays.
+    """Note in a warehouse which metadata its SQLite catalog has, by which an older copy of the
+    catalog is found (``dbt_lakehouse.lake.wholeness``). Without room or rights, an earlier note
+    stays.
     """
     before = wholeness.committed(warehouse)
     with suppress(OSError, ReadError, DamageError):
@@ -378,7 +379,7 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str
     if "currentSchema" in given:
         options["options"] = f"-csearch_path={given['currentSchema']}"
     try:
-        # Secrets are no part of the address, which errors tell.
+        # Secrets don't belong to the address, which errors show.
         with psycopg.connect(address, **options) as lake:
             return dict(lake.execute(_NOTES).fetchall()), lake.execute(_ENTRIES).fetchall()
     except psycopg.errors.UndefinedTable as error:
@@ -392,16 +393,16 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """The file of a SQLite catalog by its address; None for another catalog."""
+    """The file of a SQLite catalog, from its address; None for another catalog."""
     if not uri.startswith(SQLITE):
         return None
     return Path(uri.removeprefix(SQLITE).removeprefix("file:").partition("?")[0])
 
 
 def cut_short(entry: Entry) -> DamageError | None:
-    """What is wrong if a table's metadata is missing, or cut short as after a crash of the machine,
-    or isn't as it was written. It can be told of files of this machine; an object store compares
-    checksums, and writes a file whole or not at all.
+    """The error if a table's metadata is missing, truncated as after a crash of the machine, or
+    otherwise changed. Only files on this machine are checked; an object store compares checksums,
+    and writes a file completely or not at all.
     """
     file = path_of(entry.metadata)
     if file is None:
@@ -410,7 +411,7 @@ def cut_short(entry: Entry) -> DamageError | None:
         return DamageError(f"{file} is missing, a file of {entry}: restore it from a backup")
     if file.suffix != ".json":
         return None
-    # Compressed ones have other ends.
+    # Compressed files end differently.
     if ".gz." not in file.name and not _ends_an_object(file):
         return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
     return damage_of(entry.metadata)

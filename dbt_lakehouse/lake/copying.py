@@ -1,9 +1,10 @@
-"""Copies of tables with files of their own.
+"""Copy tables, with their files.
 
-Iceberg names every file by its whole address: a table's metadata names lists of manifests, these
-name manifests, and these name data files and deletion vectors. A copy elsewhere therefore has all
-of these rewritten, with the addresses alone changed; data files are copied byte for byte. What the
-table is, its UUID, its snapshots with their notes and numbers, its rows with theirs, stays.
+Iceberg names every file by its full address: a table's metadata names manifest lists, these name
+manifests, and these name data files and deletion vectors. A copy in another place therefore needs
+all of these rewritten, with only the addresses changed; data files are copied byte for byte. The
+table's UUID, its snapshots with their summaries and sequence numbers, and its row ids stay the
+same.
 """
 
 import gzip
@@ -24,31 +25,31 @@ _DELETED: Final = 2
 _POSITION_DELETES: Final = 1
 _FOLDERS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _PUFFIN: Final = b"PFA1"
-# Of a footer: the size of its text, flags, the magic.
+# The end of a Puffin footer: the size of its payload, flags, magic.
 _FOOTER: Final = struct.Struct("<i4s4s")
 _AT_ONCE: Final = 4
 
 
 class Copied(NamedTuple):
-    """What a table's copy is."""
+    """The result of a table's copy."""
 
     metadata: str
-    """The address of the file that says what it is."""
+    """The address of its metadata file."""
     files: int
     bytes: int
 
 
 def copy_table(entry: Entry, to: Path) -> Copied:
-    """Copy a table or view into a folder that is not there yet, with all of its snapshots.
+    """Copy a table or view, with all of its snapshots, into a folder that does not exist yet.
 
-    Raises ``ConfigurationError`` if it can't be copied, and ``DamageError`` if a file is missing or
-    damaged.
+    Raises ``ConfigurationError`` if it can't be copied, and ``DamageError`` if a file is missing
+    or damaged.
     """
     return _Copy(entry, to).made()
 
 
 class _Copy:
-    """One copy of a table, while it is made."""
+    """A copy of a table in progress."""
 
     def __init__(self, entry: Entry, to: Path) -> None:
         self._entry: Final = entry
@@ -56,9 +57,9 @@ class _Copy:
         self._metadata: Final = self._json(entry.metadata)
         self._from: Final = self._path(self._metadata["location"])
         self._sizes: Final[dict[str, int]] = {}
-        """Of files that were rewritten, by their addresses in the original."""
+        """The sizes of rewritten files, by their addresses in the original."""
         self._to_copy: Final[dict[Path, tuple[Path, int]]] = {}
-        """Where each data file's copy is, and of what size the manifest says that it is."""
+        """The path of each data file's copy, and its size in the manifest."""
 
     def made(self) -> Copied:
         (self._to / "metadata").mkdir(parents=True)
@@ -69,7 +70,7 @@ class _Copy:
             for snapshot in snapshots
             for manifest in self._read(snapshot["manifest-list"]).records
         }
-        # A deletion vector's file is another one then, of another size.
+        # The copy of a deletion vector's file is another file, with another size.
         for path in manifests:
             self._write_manifest(path)
         for snapshot in snapshots:
@@ -82,7 +83,7 @@ class _Copy:
         for folder in _FOLDERS:
             if folder in (given := described.get("properties", {})):
                 given[folder] = self._moved(given[folder])
-        # What it was before is not copied, and statistics only help to plan.
+        # Earlier metadata is not copied, and statistics only help to plan.
         for left_out in ("metadata-log", "statistics", "partition-statistics"):
             if left_out in described:
                 described[left_out] = []
@@ -110,8 +111,8 @@ class _Copy:
         self._write(address, manifest.header, manifest.records)
 
     def _is_vector(self, file: Record) -> bool:
-        """Whether it has deletion vectors. Raises ``ConfigurationError`` for deletes that name rows
-        by the addresses of their files in a way of the format's second version.
+        """Whether a file has deletion vectors. Raises ``ConfigurationError`` for position deletes
+        of format version 2, which name rows by the addresses of their files.
         """
         if file.get("content") != _POSITION_DELETES:
             return False
@@ -123,7 +124,7 @@ class _Copy:
         return True
 
     def _write_vectors(self, address: str) -> int:
-        """Copy a file of deletion vectors, whose footer names data files; its size."""
+        """Copy a file of deletion vectors, whose footer names data files. Returns its size."""
         if address not in self._sizes:
             content = self._bytes(address)
             size, flags, magic = _FOOTER.unpack(content[-_FOOTER.size :])
@@ -154,7 +155,7 @@ class _Copy:
         for folder in {place.parent for place, _ in self._to_copy.values()}:
             folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            # list: to raise what one of them has raised.
+            # list(): to raise an error of any of them.
             list(threads.map(self._copy_file, self._to_copy, self._to_copy.values()))
 
     def _copy_file(self, source: Path, of_size: tuple[Path, int]) -> None:
@@ -209,7 +210,7 @@ class _Copy:
         return path
 
     def _place(self, address: str) -> Path:
-        """Where the copy of a file is."""
+        """The path of a file's copy."""
         path = self._path(address)
         if not path.is_relative_to(self._from):
             raise ConfigurationError(
@@ -219,5 +220,5 @@ class _Copy:
         return self._to / path.relative_to(self._from)
 
     def _moved(self, address: str) -> str:
-        """The address of the copy of a file, spelt as that of the file is."""
+        """The address of a file's copy, spelt like that of the file."""
         return f"{beginning_of(address)}{self._place(address)}"

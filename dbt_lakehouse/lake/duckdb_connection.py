@@ -1,4 +1,4 @@
-"""DuckDB as it reads the files of a lake: with its extensions for Iceberg, and no other file."""
+"""DuckDB, set up to read the files of a lake with its Iceberg extensions, and no other files."""
 
 import os
 import re
@@ -23,8 +23,8 @@ NO_LIMITS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def extension_files(of_buckets: bool = False) -> list[Path]:
-    """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
-    their own bring them; DuckDB would fetch them from elsewhere.
+    """DuckDB's extensions for Iceberg, in loading order. They come from Python packages; DuckDB
+    by itself would download them.
     """
     if of_buckets:
         require("s3")
@@ -39,19 +39,19 @@ def extension_files(of_buckets: bool = False) -> list[Path]:
 def connected(
     settings: Mapping[str, str], found: list[Entry], limits: Mapping[str, str] = NO_LIMITS
 ) -> DuckDBPyConnection:
-    """A database in memory from which only the files of the lake can be read. ``limits`` are
-    settings of DuckDB's: in a process that does something else, a query must not take all there is.
+    """An in-memory database that can read only the lake's files. ``limits`` are settings of
+    DuckDB for a process that also does other work, so that a query does not take all resources.
     """
     duck = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            # With it the extension (1.5.5, mended since) takes a deletion vector for another one of
-            # the same Puffin file: it reads from where what is cached begins.
+            # With this cache the extension (1.5.5, since fixed) mixes up deletion vectors in the
+            # same Puffin file: it reads from the offset of the cached one.
             "enable_external_file_cache": "false",
-            # Else a name of a variable here would be one of a table.
+            # Otherwise the name of a Python variable here could be a table's name.
             "python_enable_replacements": "false",
-            # For what a query can't hold in memory; the current folder need not be writable.
+            # For spilling; the current folder need not be writable.
             "temp_directory": f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}",
         }
     )
@@ -79,7 +79,7 @@ def connected(
 
 
 def _folder(address: str, above: int = 0) -> str:
-    """The folder that is so many levels above a file of the lake's storage, as DuckDB writes it."""
+    """The folder ``above`` levels above a file of the lake's storage, as DuckDB writes it."""
     return "/".join([*path_of(address).rstrip("/").split("/")[: -above or None], ""])
 
 

@@ -1,4 +1,4 @@
-"""Tables as Iceberg's Java library knows them: what they are, without a Spark job for it."""
+"""Tables through Iceberg's Java library, without a Spark job."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,29 +12,29 @@ from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 
-# Readers at work may still need so many snapshots of a table that is not read as of a time.
+# Running readers may still need this many snapshots of a table that is not pinned.
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
 _KEPT_FOR: Final = timedelta(hours=1)
 
 
 class ConcurrentAppendError(Exception):
-    """Somebody else has appended since the snapshot that the rows were chosen by."""
+    """Another writer has appended since the snapshot by which the rows were chosen."""
 
 
 def lake_catalog(spark: SparkSession) -> Any:
-    """The session's lake as Iceberg has it, ``org.apache.iceberg.catalog.Catalog``."""
+    """The session's lake as Iceberg's ``org.apache.iceberg.catalog.Catalog``."""
     return catalog_of(spark).icebergCatalog()
 
 
 def catalog_of(spark: SparkSession) -> Any:
-    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
+    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` in a session."""
     activate(spark)
     return java_session(spark).sessionState().catalogManager().catalog(CATALOG)
 
 
 def load_table(spark: SparkSession, name: str) -> Any:
-    """The table as it is now, ``org.apache.iceberg.Table``; the name has the catalog in front.
+    """The table as it is now, an ``org.apache.iceberg.Table``; the name has the catalog in front.
 
     Raises ``DamageError``.
     """
@@ -46,15 +46,15 @@ def load_table(spark: SparkSession, name: str) -> Any:
 def append(
     rows: DataFrame, table: str, chosen_by: int | None, properties: Mapping[str, str]
 ) -> None:
-    """Append rows with all columns of the table, in any order, in one commit, whose snapshot gets
-    the properties; the name has the catalog in front.
+    """Append rows with all columns of the table, in any order, in one commit with snapshot
+    properties; the name has the catalog in front.
 
-    ``chosen_by`` is the snapshot that told which rows are new, None that of an empty table. Raises
-    ``ConcurrentAppendError``, and appends nothing, if rows have been added since; compaction and
-    deletes do not count.
+    ``chosen_by`` is the snapshot by which the new rows were chosen, None for an empty table.
+    Raises ``ConcurrentAppendError``, and appends nothing, if rows have been added since;
+    compaction and deletes do not count.
     """
-    # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
-    # with everything that was added since the given snapshot.
+    # A plain append never conflicts. An overwrite that deletes nothing appends too, and Iceberg
+    # validates it against all rows added since the given snapshot.
     writer = rows.writeTo(table)
     for name, value in _validation(chosen_by).items():
         writer = writer.option(name, value)
@@ -70,7 +70,7 @@ def append(
 
 
 def _validation(chosen_by: int | None) -> dict[str, str]:
-    """Options of a write. They are no settings of a session: Iceberg would pass over those."""
+    """Write options for the validation. As session settings, Iceberg would ignore them."""
     since = {} if chosen_by is None else {"validate-from-snapshot-id": str(chosen_by)}
     return {"isolation-level": "serializable", **since}
 
@@ -78,18 +78,18 @@ def _validation(chosen_by: int | None) -> dict[str, str]:
 def expire_own_history(
     spark: SparkSession, name: str, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Expire the snapshots of a table but the last hundred and those of the last hour, once there
-    are five hundred; the name has the catalog in front. ``before`` is called first if so.
+    """Expire the snapshots of a table, except for the last hundred and those of the last hour,
+    once there are five hundred; the name has the catalog in front. Calls ``before`` first.
 
-    For tables of the lake's own state that each run, or each landing, writes many times: a commit
-    writes down all snapshots that there are, and whoever reads the table reads that first.
+    For tables of the lake's own state that each run, or each landing, commits to many times: each
+    commit writes the list of all snapshots, and each reader reads it first.
     """
     if int(load_table(spark, name).snapshots().size()) < _SNAPSHOTS_AT_MOST:
         return
     before()
     catalog, _, table = name.partition(".")
     oldest = datetime.now(UTC) - _KEPT_FOR
-    # Not by Table.expireSnapshots, which deletes a file of several deletion vectors as soon as one
+    # Not by Table.expireSnapshots: it deletes a file with several deletion vectors as soon as one
     # of them has been replaced (Iceberg 1.12).
     spark.sql(
         f"call {catalog}.system.expire_snapshots(table => '{table}',"

@@ -1,12 +1,12 @@
-"""Files of tables whose bytes are not those that were written: found by their checksums, and by
-what Iceberg notes of one file in another.
+"""Find table files whose bytes differ from those that were written, by checksums and by what
+Iceberg notes of one file in another.
 
-Of many files that Spark can't read it names none. DuckDB compares no checksums, makes other rows of
-the changed bytes of a Parquet page, and ends the whole process at some manifests. So a table is
-looked at before DuckDB reads it, and after an error of either the damaged file is searched.
+Spark often does not name the file that it can't read. DuckDB compares no checksums, turns changed
+bytes of a Parquet page into wrong rows, and crashes the process on some manifests. So a table is
+checked before DuckDB reads it, and after an error of either the damaged file is searched.
 
-Hadoop writes a checksum of each 512 bytes into a file beside each one of this machine (``.x.crc``),
-and Parquet one into each page. Sources: "Iceberg Table Spec" (manifests, deletion vectors), "Puffin
+Hadoop writes a checksum of each 512 bytes into a file beside each local one (``.x.crc``), and
+Parquet one into each page. Sources: "Iceberg Table Spec" (manifests, deletion vectors), "Puffin
 spec", Avro's specification ("Object Container Files"), Hadoop's ChecksumFileSystem.
 """
 
@@ -27,36 +27,36 @@ _TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>d
 _AVRO: Final = b"Obj\x01"
 _VECTOR: Final = bytes.fromhex("d1d33964")
 _DELETED: Final = 2
-# What decoding a manifest may make, which is as large as its bytes allow.
+# The budget for decoding a manifest: no limit beyond the size that its bytes allow.
 _MANY_BYTES: Final = 2**40
 
 
 class _Wrong(Exception):
-    """Bytes that were not written so."""
+    """Bytes that can't have been written like this."""
 
 
 class _Block(NamedTuple):
-    """Of an Avro file: how many values, and their bytes."""
+    """A block of an Avro file: the number of its values, and their bytes."""
 
     values: int
     content: bytes
 
 
 def repair_of(file: str) -> tuple[str, str]:
-    """Of which table a file is, as the end of a clause, and how it is repaired."""
+    """The table of a file, as the end of a clause, and how to repair the file."""
     place = _TABLE_FILE.search(file)
     restore = "restore it from a backup"
     if place is None:
         return "", restore
     name = f"{place['schema']}.{place['table']}"
     can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
-    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
+    rebuild = f", or rebuild the table: `dbt run --full-refresh -s {place['table']}`"
     return f", a file of {name}", restore + (rebuild if can_be_built else "")
 
 
 def damage_of(file: str) -> DamageError | None:
-    """What is wrong with a file that is not as the checksums beside it say; None if there is
-    nothing, or no checksums.
+    """The error of a file that contradicts the checksums beside it; None if it does not, or has
+    no checksums.
     """
     try:
         _read(file)
@@ -66,8 +66,8 @@ def damage_of(file: str) -> DamageError | None:
 
 
 def refuse_metadata(metadata: str, snapshot: int | None = None) -> None:
-    """Raise ``DamageError`` if a table's metadata, at that address, or what lists the files of a
-    snapshot (the current one) is damaged. Files that are missing are for others to tell of.
+    """Raise ``DamageError`` if a table's metadata file, or the manifest list or a manifest of a
+    snapshot (by default the current one), is damaged. Missing files are reported elsewhere.
     """
     for manifest in _manifests(metadata, snapshot)[1]:
         file = manifest["manifest_path"]
@@ -78,8 +78,8 @@ def refuse_metadata(metadata: str, snapshot: int | None = None) -> None:
 def refuse_table(
     metadata: str, snapshot: int | None = None, most_bytes: int | None = None, until: float = 0
 ) -> None:
-    """As ``refuse_metadata``, and of the files of rows and of deletion vectors too, so many bytes
-    of them at most, or until a moment of ``time.monotonic``.
+    """``refuse_metadata`` that also checks data files and deletion vectors, up to ``most_bytes``,
+    or until a moment of ``time.monotonic``.
     """
     left = most_bytes
     listed, manifests = _manifests(metadata, snapshot)
@@ -88,7 +88,7 @@ def refuse_table(
         if (content := _read(file)) is None:
             continue
         entries = _refuse(file, _all_values, content)
-        # Neither has a checksum of its own that says which of the two is damaged.
+        # Neither has its own checksum, which would tell which of the two is damaged.
         _refuse(f"{file}, or {listed} that lists it,", _compare_counts, entries, manifest)
         for entry in entries:
             if entry["status"] == _DELETED:
@@ -102,7 +102,9 @@ def refuse_table(
 
 
 def _refuse(file: str, look: Any, *of: Any) -> Any:
-    """What ``look`` says. Raises ``DamageError`` for a file that can't be what was written."""
+    """The result of ``look``. Raises ``DamageError`` for a file that can't have been written like
+    this.
+    """
     try:
         return look(*of)
     except (_Wrong, ValueError, KeyError, IndexError, TypeError, zlib.error) as error:
@@ -111,7 +113,7 @@ def _refuse(file: str, look: Any, *of: Any) -> Any:
 
 
 def _manifests(metadata: str, snapshot: int | None) -> tuple[str, list[Mapping[str, Any]]]:
-    """The file that lists a snapshot's manifests, and what it says of each."""
+    """The manifest list of a snapshot, and its entries."""
     content = _read(metadata)
     if content is None:
         return "", []
@@ -124,7 +126,7 @@ def _manifests(metadata: str, snapshot: int | None) -> tuple[str, list[Mapping[s
 
 
 def _list_of(metadata: bytes, snapshot: int | None) -> str | None:
-    """Where the list of a snapshot's manifests is."""
+    """The address of a snapshot's manifest list."""
     known = json.loads(metadata)
     wanted = known.get("current-snapshot-id") if snapshot is None else snapshot
     for each in known.get("snapshots", ()):
@@ -135,7 +137,7 @@ def _list_of(metadata: bytes, snapshot: int | None) -> str | None:
 
 
 def _compare_counts(entries: list[Mapping[str, Any]], manifest: Mapping[str, Any]) -> None:
-    """Hold the entries of a manifest against what the list says of them."""
+    """Compare the entries of a manifest with the counts in the manifest list."""
     for status, name in enumerate(("existing", "added", "deleted")):
         files = [each["data_file"] for each in entries if each["status"] == status]
         counts = len(files), sum(each["record_count"] for each in files)
@@ -188,7 +190,7 @@ def _fail() -> None:
 
 
 def _local(file: str) -> Path | None:
-    """A file of this machine; in a bucket, the server compares checksums."""
+    """The path of a local file; None in a bucket, whose server compares checksums."""
     found = _LOCAL.fullmatch(file)
     if found is None:
         return None
@@ -197,8 +199,8 @@ def _local(file: str) -> Path | None:
 
 
 def _read(file: str) -> bytes | None:
-    """A file's content, None if it is not there, or not of this machine. Raises ``DamageError`` if
-    it is not as its checksums say.
+    """A file's content; None if it is missing or not local. Raises ``DamageError`` if it
+    contradicts its checksums.
     """
     path = _local(file)
     try:
@@ -211,7 +213,9 @@ def _read(file: str) -> bytes | None:
 
 
 def _sums(path: Path) -> tuple[int, bytes] | None:
-    """Of how many bytes each checksum beside a file is, and these; None if there are none."""
+    """The number of bytes for each checksum beside a file, and the checksums; None without
+    checksums.
+    """
     try:
         found = path.with_name(f".{path.name}.crc").read_bytes()
     except OSError:
@@ -234,7 +238,7 @@ def _compare(content: bytes, sums: tuple[int, bytes]) -> None:
 
 
 def _head(content: bytes) -> tuple[dict[str, bytes], int]:
-    """What an Avro file says of itself, and where that ends."""
+    """The metadata of an Avro file's header, and the position behind it."""
     if content[:4] != _AVRO:
         raise _Wrong
     said: dict[str, bytes] = {}

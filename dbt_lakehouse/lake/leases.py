@@ -1,20 +1,20 @@
 """Leases in the catalog: locks among all processes that share it, on whatever host.
 
-The table ``bronze.leases`` has no rows. The summary of its current snapshot says who holds what:
+The table ``bronze.leases`` has no rows. The summary of its current snapshot names the holders:
 
     lakehouse.leases   {"run": {"id": ..., "purpose": "dbt run", "host": ..., "pid": ...,
                                 "since": ..., "until": seconds since the epoch}, ...}
 
-A lease is taken, renewed and given back by an empty snapshot that takes the current one's place,
-committed once and without retries against the metadata that told what is held. That is
+A lease is taken, renewed and given back by an empty snapshot that replaces the current one. It is
+committed once, without retries, against the metadata from which the leases were read. That is
 compare-and-swap with every catalog: those with a database or a metastore swap the metadata's
-location, and a REST catalog asserts that the branch is still at the snapshot that it was at. (Table
-properties alone would not do: REST asserts nothing about them.) What is no longer current is
-removed in the same commit, so the table stays as small as it is.
+location, and a REST catalog asserts that the branch is still at the same snapshot. (Table
+properties would not do: REST asserts nothing about them.) The same commit removes the earlier
+snapshots, so the table stays small.
 
 A holder renews its leases every ``RENEWAL_SECONDS`` and loses them ``LEASE_SECONDS`` after the
-last time: so long others wait for one that was killed. Clocks of hosts may differ by less than the
-time between.
+last renewal, which is how long others wait for a killed holder. The clocks of hosts may differ by
+less than the difference between the two.
 """
 
 import json
@@ -47,8 +47,8 @@ RENEWAL_SECONDS: Final = 15.0
 SUMMARY: Final = "lakehouse.leases"
 _ATTEMPTS: Final = 20
 _CHECKED: Final = "What each writes is checked: one of them may have to start over"
-# What catalogs throw if the table is not, or need not be, what the commit was made from; and
-# Iceberg, if somebody else's commit has just removed that.
+# The exceptions of catalogs if the table is not, or may not be, the one that the commit was made
+# from, and Iceberg's if another commit has just removed that metadata.
 _CONFLICTS: Final = (
     "NotFoundException",
     "CommitFailedException",
@@ -59,7 +59,9 @@ _CONFLICTS: Final = (
 
 
 class Lease(NamedTuple):
-    """Who holds a name, and until when unless it is renewed (seconds since the epoch)."""
+    """The holder of a name, and when the lease expires unless it is renewed (seconds since the
+    epoch).
+    """
 
     id: str
     purpose: str
@@ -84,7 +86,7 @@ class HeldLease:
         self._id: Final = lease_id
 
     def give_back(self) -> None:
-        """Let others have it at once. Where Spark or the catalog has gone, it runs out."""
+        """Release the lease at once. If Spark or the catalog has gone, it expires."""
         self._keeper.give_back(self._name, self._id)
 
 
@@ -94,7 +96,7 @@ def catalog_of(spark: SparkSession) -> str:
 
 
 def take(spark: SparkSession, name: str, purpose: str) -> HeldLease | None:
-    """The lease of this name; None if another process holds it."""
+    """Take the lease of this name; None if another process holds it."""
     return _Keeper.of(spark).take(name, purpose)
 
 
@@ -104,7 +106,7 @@ def current(spark: SparkSession) -> dict[str, Lease]:
 
 
 def unexpired(summary: str | None) -> dict[str, Lease]:
-    """Those of a summary's text that are held now, by name."""
+    """The leases in a summary's text that are held now, by name."""
     return _unexpired(_parsed(summary))
 
 
@@ -135,13 +137,13 @@ class _State:
         return _parsed(text)
 
     def replace(self, leases: _Leases) -> bool:
-        """Put these leases in place of those that were read; False if somebody else has meanwhile
-        put others there.
+        """Replace the leases that were read by these; False if another process has meanwhile
+        written others.
         """
         text = json.dumps({name: lease._asdict() for name, lease in leases.items()})
         earlier = list(self._base.snapshots())
         try:
-            # Reads the list of the current snapshot's files, if it has not been removed meanwhile.
+            # Reads the current snapshot's manifest list, unless it has been removed meanwhile.
             snapshot = self._table.newFastAppend().set(SUMMARY, text).apply()
             builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
             builder.setBranchSnapshot(snapshot, "main")
@@ -156,14 +158,14 @@ class _State:
                 raise
             return False
         for each in earlier:
-            # What stays is a file of some hundred bytes.
+            # A leftover is a file of some hundred bytes.
             with suppress(Py4JJavaError):
                 self._table.io().deleteFile(each.manifestListLocation())
         return True
 
     def _is_superseded(self) -> bool:
-        """Whether another's commit came first. It removes what this one reads, and what a reader
-        throws then hangs on how far it was.
+        """Whether another commit came first. That commit removes the files that this process
+        reads, so a reader's exception depends on how far it was.
         """
         now = self._operations.refresh()
         return bool(now.metadataFileLocation() != self._base.metadataFileLocation())
@@ -173,7 +175,7 @@ def _loaded(spark: SparkSession) -> Any:
     try:
         return load_table(spark, TABLE)
     except (Py4JJavaError, AnalysisException):
-        # The first time.
+        # The first attempt.
         spark.sql(
             f"create table if not exists {TABLE} (nothing string comment 'the table has no rows')"
             " using iceberg"
@@ -198,14 +200,14 @@ def _is_conflict(error: Py4JJavaError) -> bool:
 
 
 class _Keeper:
-    """Takes, renews and gives back the leases of this process in one catalog."""
+    """Takes, renews and releases the leases of this process in one catalog."""
 
     _keepers: ClassVar[dict[str, "_Keeper"]] = {}
 
     def __init__(self) -> None:
         self._spark: SparkSession
         self._held: Final[_Leases] = {}
-        # For the table, and for what is held: commits of one process need not meet.
+        # Guards the table and the held leases: commits of one process need not conflict.
         self._lock: Final = threading.RLock()
         self._changed: Final = threading.Condition(self._lock)
         self._renewing = False
@@ -228,7 +230,7 @@ class _Keeper:
         )
 
         def with_it(leases: _Leases) -> _Leases | None:
-            # It is there already if a commit has succeeded whose answer was lost.
+            # The lease is there already if a commit succeeded whose answer was lost.
             if leases.get(name, lease).id != lease.id:
                 return None
             return {**leases, name: _renewed(lease)}
@@ -239,7 +241,7 @@ class _Keeper:
             self._held[name] = lease
             if not self._renewing:
                 self._renewing = True
-                # What it says goes where this thread's words go.
+                # Messages of the renewal go where this thread's messages go.
                 renew = partial(copy_context().run, self._renew)
                 threading.Thread(target=renew, name="leases", daemon=True).start()
         return HeldLease(self, name, lease.id)
@@ -250,18 +252,18 @@ class _Keeper:
 
         with self._lock:
             if self._held.pop(name, None) is None:
-                # It was lost, and told so.
+                # It was lost, which has been reported.
                 return
             self._changed.notify()
             try:
                 self._change(without_it)
             except (Py4JError, PySparkException, LakehouseError, OSError):
-                # Spark or the catalog has gone. Nobody renews it any more.
+                # Spark or the catalog has gone, so the lease is not renewed any more.
                 return
 
     def _change(self, change: Callable[[_Leases], _Leases | None]) -> bool:
-        """Put in place what ``change`` makes of the leases that are held; False if it makes
-        nothing. Raises ``LockedError`` if others are quicker again and again.
+        """Replace the held leases by the result of ``change``; False if that gives None. Raises
+        ``LockedError`` if other commits come first again and again.
         """
         for attempt in range(_ATTEMPTS):
             state = _State(self._spark)
@@ -277,10 +279,10 @@ class _Keeper:
         )
 
     def _renew(self) -> None:
-        """Renew what is held, until nothing is."""
+        """Renew the held leases until there are none left."""
         while True:
             with self._lock:
-                # What was taken may have been given back before this thread began.
+                # A lease may have been released before this thread began.
                 if self._held:
                     self._changed.wait(RENEWAL_SECONDS)
                 if not self._held:
@@ -289,16 +291,16 @@ class _Keeper:
                 try:
                     self._renew_once()
                 except (Py4JError, PySparkException, LakehouseError, OSError):
-                    # Once more in a while: a thread that ended here would let all leases run out.
-                    # If it goes on like this, they do.
+                    # Retry later: a thread that ended here would let all leases expire. If the
+                    # trouble lasts, they do.
                     continue
 
     def _renew_once(self) -> None:
-        # Those that were not there any more, and who is.
+        # Lost leases, with their present holder.
         lost: dict[str, Lease | None] = {}
 
         def with_ours(leases: _Leases) -> _Leases:
-            # An attempt that met another's change is made again.
+            # An attempt that conflicted is repeated.
             lost.clear()
             for name, lease in self._held.items():
                 there = leases.get(name)
@@ -312,7 +314,7 @@ class _Keeper:
         for name, other in lost.items():
             purpose = self._held[name].purpose
             if other is None:
-                # Another may have had it in the meantime: nothing would tell that.
+                # Another process may have had the lease in the meantime without a trace.
                 tell(
                     f"{purpose}: this process or the catalog was held up for longer than a lease"
                     f" lasts ({LEASE_SECONDS:.0f} s), and others may have been at work. {_CHECKED}"

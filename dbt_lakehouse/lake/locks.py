@@ -1,15 +1,15 @@
 """Locks of a lake, among all processes that write to it.
 
-They lie where the catalog lies, for whoever can write to the lake can see them there:
+They are stored where the catalog is, so every writer of the lake can see them:
 
-- Beside a SQLite catalog, a file of one host, they are files that the kernel unlocks when their
-  holder dies, however it dies.
+- Beside a SQLite catalog, which is local to a host, they are files that the kernel unlocks when
+  their holder dies, however it dies.
 - In any other catalog, which many hosts and checkouts may share, they are leases
-  (``dbt_lakehouse.lake.leases``), which their holder renews, and which run out when it dies.
+  (``dbt_lakehouse.lake.leases``). Their holder renews them, and they expire when it dies.
 
-A lock spares the loser the work that it would do in vain, and keeps two runs from building the same
-tables. It is no proof: a lease can be lost by a machine that was asleep. What must not happen twice
-is refused by the tables themselves (``bronze.append``).
+A lock saves the loser useless work, and keeps two runs from building the same tables. It is not a
+guarantee: a machine that was asleep can lose a lease. The tables themselves refuse what must not
+happen twice (``bronze.append``).
 """
 
 import fcntl
@@ -41,12 +41,12 @@ from dbt_lakehouse.telling import tell
 
 # Of locks, beside a SQLite catalog.
 _FOLDER: Final = "locks"
-# Others only look who has a stream's lock, but keep it away for that instant.
+# An observer takes a stream's lock for an instant, so a stream waits that long.
 _LOOKS_SECONDS: Final = 1.0
 
 
 class LakeLock(ABC):
-    """One named lock of a lake. A process may take it again while it holds it."""
+    """A named lock of a lake. A process may take it again while it holds it."""
 
     _retry_seconds: ClassVar[float]
 
@@ -56,25 +56,27 @@ class LakeLock(ABC):
 
     @abstractmethod
     def _take(self, purpose: str) -> bool:
-        """Take the lock unless another process holds it; whether this one has it now."""
+        """Take the lock unless another process holds it. Returns whether this process has
+        it now.
+        """
 
     @abstractmethod
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
 
     @abstractmethod
     def held_elsewhere(self) -> bool:
-        """Whether another process has the lock now. Who looks does not hinder another who looks."""
+        """Whether another process has the lock now. Observers don't hinder each other."""
 
     @abstractmethod
     def holder(self) -> str:
-        """Who holds the lock, in words."""
+        """A description of the lock's holder."""
 
     def take(self, purpose: str, patience: float = 0.0) -> bool:
-        """Take the lock unless another process holds it, ``patience`` seconds long; whether this
-        one has it now.
+        """Take the lock unless another process holds it, waiting up to ``patience`` seconds.
+        Returns whether this process has it now.
 
-        ``purpose`` is what others are told while it is held.
+        ``purpose`` is shown to other processes while the lock is held.
         """
         deadline = time.monotonic() + patience
         while not self._take(purpose):
@@ -85,9 +87,9 @@ class LakeLock(ABC):
 
     @contextmanager
     def held(self, purpose: str, patience: float) -> Iterator[None]:
-        """Hold the lock, waiting ``patience`` seconds for it at most, and say so.
+        """Hold the lock, waiting up to ``patience`` seconds with a message.
 
-        Raises ``LockedError`` when they are over, and ``ConfigurationError`` if the lake has moved
+        Raises ``LockedError`` after that time, and ``ConfigurationError`` if the lake has moved
         to another catalog meanwhile.
         """
         self.wait(purpose, patience)
@@ -125,32 +127,32 @@ def lake_lock(spark: SparkSession, name: str) -> LakeLock:
 def locks_beside(
     catalog: Path, warehouse: str, names: Sequence[str], check: Callable[[], object]
 ) -> list[LakeLock]:
-    """The locks of those names of a SQLite catalog's lake, for who has no session; ``check`` raises
-    ``ConfigurationError`` if the lake has moved to another catalog.
+    """The locks with those names of a SQLite catalog's lake, for commands without a session;
+    ``check`` raises ``ConfigurationError`` if the lake has moved to another catalog.
     """
     return [_FileLock(check, catalog, warehouse, name) for name in names]
 
 
 def run_lock(spark: SparkSession) -> LakeLock:
-    """What a dbt command holds while it builds tables: two at once would both read what is new, and
-    both add it.
+    """The lock that a dbt command holds while it builds tables: two commands at once would both
+    read what is new, and both add it.
     """
     return lake_lock(spark, "run")
 
 
 def landing_lock(spark: SparkSession) -> LakeLock:
-    """What a process holds while it appends to bronze."""
+    """The lock that a process holds while it appends to bronze."""
     return lake_lock(spark, "landing")
 
 
 def stream_lock(spark: SparkSession, topic: str) -> LakeLock:
-    """What a stream holds as long as it lands a topic (bronze's name)."""
-    # No name of a file: it may be as long as one without an ending, and ``land_as`` is any text.
+    """The lock that a stream holds while it lands a topic (bronze's name)."""
+    # Not the name itself: that may be too long for a file's name, and ``land_as`` is any text.
     return lake_lock(spark, f"stream-{hashlib.sha256(topic.encode()).hexdigest()[:32]}")
 
 
 def hold_topic(held: ExitStack, spark: SparkSession, topic: str, purpose: str) -> None:
-    """Take the stream's lock of a topic for as long as ``held`` is. Raises ``LockedError``."""
+    """Take the stream's lock of a topic until ``held`` closes. Raises ``LockedError``."""
     lock = stream_lock(spark, topic)
     if not lock.take(purpose, _LOOKS_SECONDS):
         raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
@@ -158,13 +160,13 @@ def hold_topic(held: ExitStack, spark: SparkSession, topic: str, purpose: str) -
 
 
 def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str]:
-    """The topics that a stream of another process lands now, and which."""
+    """The topics that streams of other processes land now, with their descriptions."""
     locks = {topic: stream_lock(spark, topic) for topic in sorted(topics)}
     return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
 
 
 def running_streams(spark: SparkSession) -> list[str]:
-    """The streams of other processes that land any topic now, in words."""
+    """The descriptions of other processes' streams that land any topic now."""
     catalog = sqlite_file(spark.conf.get(CATALOG_URI, "") or "")
     if catalog is None:
         names = [*leases.current(spark)]
@@ -175,7 +177,7 @@ def running_streams(spark: SparkSession) -> list[str]:
 
 
 def held_beside(catalog: Path) -> dict[str, str]:
-    """The locks beside a SQLite catalog that any process holds now, and who, in words."""
+    """The locks beside a SQLite catalog that are held now, with their holders' descriptions."""
     files = sorted((catalog.parent / _FOLDER).glob("*.lock"))
     return {file.stem: _holder(file) for file in files if _is_held(file)}
 
@@ -193,17 +195,17 @@ def _holder(file: Path) -> str:
     try:
         holder: dict[str, object] = json.loads(file.read_text())
     except (OSError, ValueError):
-        # It has just been taken, or just been given back.
+        # It has just been taken or released.
         return "another process"
     return "`{purpose}` (process {pid}, since {since})".format(**holder)
 
 
 class _FileLock(LakeLock):
-    """A file with the kernel's lock on it."""
+    """A lock file with the kernel's lock on it."""
 
     _retry_seconds = 0.2
 
-    # Open files by path: what this process holds, and how often.
+    # File descriptors by path, with the number of times that this process holds the lock.
     _held: ClassVar[dict[Path, tuple[int, int]]] = {}
 
     def __init__(
@@ -233,7 +235,7 @@ class _FileLock(LakeLock):
             os.close(descriptor)
             return False
         holder = {"pid": os.getpid(), "purpose": purpose, "since": f"{datetime.now(UTC):%FT%TZ}"}
-        # On a full disk others are not told who has it.
+        # On a full disk other processes don't see the holder.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.write(descriptor, json.dumps(holder).encode())
@@ -241,12 +243,12 @@ class _FileLock(LakeLock):
         return True
 
     def release(self) -> None:
-        """Give the lock back; the file stays, for removing it would race with the next holder."""
+        """Release the lock. The file stays, since removing it would race with the next holder."""
         descriptor, count = self._held.pop(self._path)
         if count > 1:
             self._held[self._path] = (descriptor, count - 1)
         else:
-            # A process that goes on, a stream say, ends each piece of its work here.
+            # A long-lived process, such as a stream, ends each piece of its work here.
             checkpoint(self._catalog)
             note_committed(self._catalog, self._warehouse)
             os.close(descriptor)
@@ -263,7 +265,7 @@ class _LeasedLock(LakeLock):
 
     _retry_seconds = 1.0
 
-    # Leases by catalog and name: what this process holds, and how often.
+    # Leases by catalog and name, with the number of times that this process holds them.
     _held: ClassVar[dict[tuple[str, str], tuple[leases.HeldLease, int]]] = {}
 
     def __init__(self, spark: SparkSession, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The files that say what a table or view of the lake is now."""
+"""The current metadata files of the lake's tables and views."""
 
 import gzip
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from dbt_lakehouse.lake.catalog import Entry
 
 
 def metadata_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
-    """What the file of a table or view says (JSON); ``read`` gives the bytes of a file by its path,
-    or by its address where it is not on this machine.
+    """The content of a table's or view's metadata file (JSON). ``read`` gives the bytes of a file
+    by its path, or by its address if it is not local.
 
     Raises ``ReadError`` and ``DamageError``.
     """
@@ -31,5 +31,5 @@ def metadata_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
 
 
 def is_zipped(address: str) -> bool:
-    """Whether a metadata file is compressed, by its address."""
+    """Whether the address of a metadata file is that of a compressed one."""
     return address.endswith(".gz.metadata.json")

@@ -1,9 +1,9 @@
-"""Catalogs that are closed: the lake has moved to another one, or is on its way (`lakehouse
+"""Closed catalogs: the lake has moved to another catalog, or is about to (`lakehouse
 migrate-catalog`).
 
-Two catalogs that both name a table would each commit to it without seeing the other's commits, and
-one's rows would be lost. A catalog is closed by a property of its schema ``bronze``, which says
-why, and a command that opens the lake by it says so.
+Two catalogs that both name a table would each commit to it without seeing the other's commits,
+and one's rows would be lost. A catalog is closed by a property of its schema ``bronze`` with the
+reason. A command that opens the lake by it fails with that reason.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ from dbt_lakehouse.spark.jvm import cause_of, java_class
 
 
 def refuse_closed(spark: SparkSession) -> None:
-    """Raises ``ConfigurationError`` if the session's catalog is closed."""
+    """Raise ``ConfigurationError`` if the session's catalog is closed."""
     if reason := closed(lake_catalog(spark)):
         raise ConfigurationError(reason)
 
 
 def closed(catalog: Any) -> str | None:
-    """Why a catalog (Iceberg's) is closed; None if it isn't."""
+    """The reason why an Iceberg catalog is closed; None if it is open."""
     try:
         reason: str | None = catalog.loadNamespaceMetadata(_bronze()).get(CLOSED)
     except Py4JJavaError as error:

@@ -1,8 +1,8 @@
-"""``bronze.topic_policies``: what the brokers have said of how topics lose messages.
+"""``bronze.topic_policies``: the cleanup policies of topics, as the brokers reported them.
 
 A tombstone of a topic that was compacted may be all that is left of a delete
-(``dbt_lakehouse.build.tombstones``). What the broker said is kept in the lake, so that a rebuild
-long after, without the broker, makes the same rows: once compacted, a topic counts as compacted.
+(``dbt_lakehouse.build.tombstones``). The broker's report is kept in the lake, so that a later
+rebuild without the broker makes the same rows: once compacted, a topic counts as compacted.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ def is_compacting(policy: str) -> bool:
 
 
 def note_policies(spark: SparkSession, policies: Mapping[str, str]) -> None:
-    """Keep what the brokers say of topics, by bronze's names, where it is new. Nothing is kept of
-    topics that were never compacted.
+    """Keep new reports of the brokers about topics, by bronze's names. Topics that were never
+    compacted are left out.
     """
     known = _kept(spark)
     new = {
@@ -53,7 +53,7 @@ def note_policies(spark: SparkSession, policies: Mapping[str, str]) -> None:
 
 
 def compacted_topics(spark: SparkSession) -> frozenset[str]:
-    """The topics, by bronze's names, that a broker has ever called compacted."""
+    """The topics, by bronze's names, that a broker has ever reported as compacted."""
     if not spark.catalog.tableExists(TABLE):
         return frozenset()
     rows = spark.table(TABLE).select("topic", "cleanup_policy").collect()

@@ -1,7 +1,7 @@
-"""The lake's tables without Spark: DuckDB's SQL over Iceberg's files, for reading alone.
+"""Read the lake's tables without Spark, by DuckDB's SQL over Iceberg's files.
 
-Each table is a view ``schema.table`` of a database in memory called as Spark calls the catalog. A
-query can reach the files of the lake's storage and no other, and change nothing.
+Each table is a view ``schema.table`` of an in-memory database with the name of Spark's catalog. A
+query can reach only the files of the lake's storage, and can change nothing.
 """
 
 import re
@@ -37,15 +37,15 @@ from dbt_lakehouse.lake.unknown_names import (
 )
 from dbt_lakehouse.lake.unquoted import in_want_of_quotes
 
-# Errors that are not about the query, but about the machine or files, which their texts name.
+# Errors about the machine or files rather than the query; their texts name these.
 _OF_THE_MACHINE: Final = re.compile(
     r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
 
 _WORD: Final = re.compile(r"\w+")
-# Kinds of errors that no damaged file makes.
+# Error kinds that damaged files don't cause.
 _OF_QUERIES: Final = frozenset({"Binder", "Catalog", "Parser"})
-# How long, and at how many bytes, one looks for damage before a query, and after an error.
+# Limits in seconds and bytes of the search for damage before a query, and after an error.
 _BYTES_BEFORE: Final = 128 * 1024 * 1024
 _SECONDS_BEFORE: Final = 1.0
 _SECONDS_AFTER: Final = 20.0
@@ -71,11 +71,10 @@ class _View(msgspec.Struct, frozen=True, rename="kebab"):
 class Reader:
     """The tables of a lake, as they are or as they were ``as_of`` a moment.
 
-    ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
-    that are named without one. A reader that is ``sparing`` can be asked of tables once they are
-    included, for each costs some milliseconds. The project's folder, ``root``, tells what is
-    declared and not built yet, ``limits`` are settings of DuckDB's. Raises ``ConfigurationError``
-    and ``ReadError``.
+    ``settings`` are the profile's with absolute paths, ``schema`` is the default schema of
+    tables. A ``sparing`` reader only knows tables that were included, since each costs some
+    milliseconds. The project's folder, ``root``, tells which models are declared and not built
+    yet; ``limits`` are settings of DuckDB. Raises ``ConfigurationError`` and ``ReadError``.
     """
 
     def __init__(
@@ -93,12 +92,12 @@ class Reader:
         self._schema: Final = schema
         self._as_of = as_of
         self._views: dict[str, Entry] = {}
-        # Of views, their SQL; of the last query; and what was found whole, as of when.
+        # The SQL of views, that of the last query, and the tables found whole, by moment.
         self._sqls: dict[str, str] = {}
         self._asked = ""
         self._whole: set[tuple[str, datetime | None]] = set()
         self._tables: set[str] = set()
-        # Why tables that the catalog has can't be read.
+        # Tables of the catalog that can't be read, with the reason.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
         self._duck: Final = connected(settings, found, limits)
@@ -114,26 +113,26 @@ class Reader:
 
     @property
     def tables(self) -> list[str]:
-        """The tables alone, those too that can't be read."""
+        """The tables without the views, unreadable ones included."""
         return sorted(self._tables)
 
     def refresh(self) -> None:
-        """See what others have committed. Raises ``ReadError``."""
+        """Read the catalog again, to see other processes' commits. Raises ``ReadError``."""
         with self.explained():
             self._refresh(entries(self._settings))
 
     def set_time(self, as_of: datetime | None) -> None:
-        """Show the tables as they were then, or (None) are now."""
+        """Show the tables as of a moment, or (None) as they are now."""
         self._as_of = as_of
         for name in [*self._views]:
             self._drop(name)
         self.refresh()
 
     def query(self, sql: str) -> DuckDBPyConnection:
-        """The result of one query, which is read as it is asked for its rows.
+        """The result of one query, evaluated as its rows are fetched.
 
-        Raises ``ConfigurationError`` for what is no query, or none that can be answered, and
-        ``ReadError`` and ``DamageError`` if the lake can't be read.
+        Raises ``ConfigurationError`` for statements other than queries and queries that can't be
+        answered, and ``ReadError`` and ``DamageError`` if the lake can't be read.
         """
         with self.explained():
             statements = self._statements(sql)
@@ -151,19 +150,19 @@ class Reader:
             return self._duck.execute(statements[0])
 
     def interrupt(self) -> None:
-        """End the query that another thread waits for, which raises what it raises then."""
+        """Interrupt the query of another thread, which then raises DuckDB's interrupt."""
         self._duck.interrupt()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Makes of DuckDB's errors, also those of fetching rows, ours with a sentence."""
+        """Translate DuckDB's errors, including those of fetching rows, into ours."""
         try:
             yield
         except (duckdb.Error, OSError) as error:
-            # Arrow, which hands rows on, makes the second of all.
+            # Arrow, which passes rows on, wraps all errors in the second kind.
             raise self._told(error, self._asked) from error
         except RuntimeError as error:
-            # So it tells Ctrl-C.
+            # Its form of Ctrl-C.
             if str(error) != "Query interrupted":
                 raise
             raise KeyboardInterrupt from error
@@ -180,8 +179,8 @@ class Reader:
             raise ConfigurationError(told) from error
 
     def _refuse_damage(self, seconds: float, most_bytes: int | None = None) -> None:
-        """Raise ``DamageError`` for a damaged file of the tables that the last query reads, as far
-        as one is found in so many seconds.
+        """Raise ``DamageError`` for a damaged file of the tables that the last query reads, if
+        one is found within some seconds.
         """
         until = time.monotonic() + seconds
         for entry in self._read_by(self._asked):
@@ -191,8 +190,8 @@ class Reader:
                 self._whole.add(looked_at)
 
     def _read_by(self, sql: str) -> list[Entry]:
-        """The tables that a query may read, itself or by views: each whose name stands in it, or
-        the address of its metadata.
+        """The tables that a query may read, directly or through views: every table whose name, or
+        whose metadata address, occurs in its text.
         """
         texts, found = [sql], dict[str, Entry]()
         for text in texts:
@@ -205,12 +204,13 @@ class Reader:
         return [entry for entry in found.values() if not entry.is_view]
 
     def _told(self, error: duckdb.Error | OSError, sql: str = "") -> LakehouseError:
-        """An error of a query's, or of a table's or view's for which ``sql`` is empty."""
-        # Behind it comes the query with a mark in it.
+        """Our error for an error of a query; ``sql`` is empty for an error of a table or view."""
+        # After that comes the query with a mark in it.
         text = str(error).partition("\nLINE ")[0].strip()
         kind, _, reason = text.partition(" Error: ")
         if kind == "INTERRUPT":
-            # The error of one thread ends the others, whose ends DuckDB at times tells instead.
+            # An error of one thread ends the other threads, and at times DuckDB reports one of
+            # those instead.
             return ConfigurationError(
                 "the query failed, and DuckDB doesn't say why: a second time it mostly does"
             )
@@ -244,7 +244,7 @@ class Reader:
         return found
 
     def _columns_for(self, sql: str) -> dict[str, dict[str, str]]:
-        """The columns of the tables that are named in a query; of all, if none is."""
+        """The columns of the tables that a query names, or of all tables if it names none."""
         columns = self.columns()
         words = {*_WORD.findall(sql.lower())}
         named = {
@@ -255,41 +255,41 @@ class Reader:
         return named or columns
 
     def known(self, name: str) -> str:
-        """The whole name of a table. Raises what a query of it would."""
+        """The full name of a table. Raises the same error as a query of it."""
         for each in (name, f"{self._schema}.{name}"):
             if each in self._views:
                 return each
         raise self._missing(name.rpartition(".")[2])
 
     def quoted(self, name: str) -> str:
-        """The name of a table as a query has it."""
+        """The quoted name of a table for a query."""
         return _quoted(self._views[name])
 
     def look_at(self, name: str) -> Table:
-        """What a table's metadata says of it."""
+        """The parsed metadata of a table."""
         return self._table(self._views[name])
 
     def include(self, name: str) -> None:
-        """Have a sparing reader know a table, which is there."""
+        """Include an existing table in a sparing reader."""
         if name not in self._views:
             self._add_table(self._found[name])
 
     def metadata(self) -> dict[str, Table]:
-        """What its metadata says of each table that there was at the beginning, by name."""
+        """The parsed metadata of each table that existed at the beginning, by name."""
         found = sorted(self._found.items())
         return {name: self._table(entry) for name, entry in found if not entry.is_view}
 
     def earlier(self, name: str, snapshot: int | None = None, sequence: int | None = None) -> str:
-        """What a query selects from to read a table as of a snapshot, or those of its rows that
-        commits up to a sequence number have last changed.
+        """A relation of a table as of a snapshot, or of its rows last changed by commits up to a
+        sequence number.
         """
         scan = _scan(self._views[name].metadata, snapshot)
         where = "" if sequence is None else f" where _last_updated_sequence_number <= {sequence}"
         return f"(select *{self._kept_from_bounds(scan)} from {scan}{where})"
 
     def added_since(self, name: str, sequence: int) -> str:
-        """What a query selects from to read the rows of a table that commits behind a sequence
-        number have last changed, with that number as ``_sequence``, and the rows' own, ``_row_id``.
+        """A relation of a table's rows last changed by commits above a sequence number, with that
+        number as ``_sequence``, and the row id, ``_row_id``.
         """
         scan = _scan(self._views[name].metadata, None)
         return (
@@ -303,14 +303,16 @@ class Reader:
         return {} if entry.is_view else self._table(entry).comments
 
     def description(self, name: str) -> str:
-        """The description of a table; a view has none, nor has what can't be read."""
+        """The description of a table; empty for views and unreadable tables."""
         entry = self._views.get(name)
         if entry is None or entry.is_view:
             return ""
         return self._table(entry).properties.get("comment", "")
 
     def _refuse_bucket(self, found: list[Entry]) -> None:
-        """Raise ``ReadError`` if it can't be read: each table would be tried for a while."""
+        """Raise ``ReadError`` if the bucket can't be read: otherwise each table would be retried
+        for a while.
+        """
         for file in [each.metadata for each in found if is_in_bucket(each.metadata)][:1]:
             try:
                 self._bytes(file)
@@ -334,7 +336,7 @@ class Reader:
     def _add_table(self, entry: Entry) -> None:
         try:
             snapshot = self._snapshot_then(entry)
-            # DuckDB ends the process at some manifests, and reads others wrongly.
+            # DuckDB crashes the process on some manifests, and reads others wrongly.
             refuse_metadata(entry.metadata, snapshot)
             scan = _scan(entry.metadata, snapshot)
             self._add(entry, f"select *{self._kept_from_bounds(scan)} from {scan}")
@@ -344,16 +346,16 @@ class Reader:
             self._unreadable[str(entry)] = self._unread(entry, error)
 
     def _kept_from_bounds(self, scan: str) -> str:
-        """What keeps filters on floating point numbers from passing over files: the bounds of files
-        leave out NaN, which is equal to itself and greater than all others here, as in Spark.
+        """A select clause that keeps filters on floats from skipping files: file bounds ignore
+        NaN, which here, as in Spark, equals itself and is greater than all other values.
         """
         columns = self._duck.execute(f"describe select * from {scan}").fetchall()
         names = [_quoted_name(name) for name, kind, *_ in columns if kind in ("FLOAT", "DOUBLE")]
-        # Exact, and nothing that DuckDB would simplify.
+        # Exact, and not simplified by DuckDB.
         return f" replace ({', '.join(f'-(-{each}) as {each}' for each in names)})" if names else ""
 
     def _add_views(self, views: list[Entry]) -> None:
-        """Add what may be of tables, and of other views."""
+        """Add views, which may read tables and other views."""
         while views:
             left = []
             for entry in views:
@@ -389,12 +391,14 @@ class Reader:
         return version.representations[0].sql
 
     def _use(self, schema: str) -> None:
-        """Look there for tables that are named without schema, if there are any."""
+        """Make a schema the default for tables without one, if it has any tables."""
         is_there = any(entry.schema == schema for entry in self._views.values())
         self._duck.execute(f"use {CATALOG}.{_quoted_name(schema) if is_there else 'main'}")
 
     def _snapshot_then(self, entry: Entry) -> int | None:
-        """The snapshot to read, None for the current one, or none at all."""
+        """The id of the snapshot as of the moment. None reads the current one, also of a table
+        without a snapshot log.
+        """
         if self._as_of is None:
             return None
         table = self._table(entry)
@@ -412,7 +416,9 @@ class Reader:
         return parse(self._metadata(entry).decode())
 
     def _metadata(self, entry: Entry) -> bytes:
-        """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
+        """The content of a table's or view's metadata file. Raises ``ReadError`` and
+        ``DamageError``.
+        """
         try:
             return metadata_of(entry, self._bytes)
         except duckdb.Error as error:
@@ -428,11 +434,11 @@ class Reader:
         return content
 
     def _unread(self, entry: Entry, error: duckdb.Error) -> LakehouseError:
-        """Why a table can't be read."""
+        """The error of a table that can't be read."""
         return cut_short(entry) or self._told(error)
 
     def _missing(self, name: str) -> LakehouseError:
-        """Why there is no table of a name, whose schema DuckDB leaves out."""
+        """The error for a name without a table; DuckDB reports names without their schema."""
         for known, reason in self._unreadable.items():
             if known.partition(".")[2] == name:
                 return reason

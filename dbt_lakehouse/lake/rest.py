@@ -1,7 +1,7 @@
-"""What a REST catalog has, asked without Spark: the few questions of Iceberg's REST catalog
-specification that reading tables takes.
+"""Read a REST catalog without Spark, by the few requests of Iceberg's REST catalog specification
+that reading tables takes.
 
-PyIceberg asks them too, and takes a second to import.
+PyIceberg has them too, but takes a second to import.
 """
 
 import json
@@ -17,18 +17,18 @@ from dbt_lakehouse.errors import ConfigurationError, ReadError
 from dbt_lakehouse.http import opener
 
 _SECONDS: Final = 30
-# Questions at once: each is a few milliseconds of waiting.
+# Concurrent requests: each waits for a few milliseconds.
 _AT_ONCE: Final = 8
-# Between the parts of a schema's name.
+# Separates the parts of a schema's name.
 _SEPARATOR: Final = "\x1f"
 _HEADER: Final = "header."
 
 
 class Server:
-    """A server of a REST catalog, by the properties that Iceberg's own client takes.
+    """The server of a REST catalog, from the properties that Iceberg's own client takes.
 
     It authenticates with ``token``, or with ``credential`` for OAuth 2. Raises
-    ``ConfigurationError`` for another way, and all questions ``ReadError``.
+    ``ConfigurationError`` for any other way, and ``ReadError`` for failed requests.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -52,15 +52,15 @@ class Server:
         said = {**given.get("defaults", {}), **properties, **given.get("overrides", {})}
         self._uri = said["uri"].rstrip("/")
         self._prefix: Final = "/".join(filter(None, ("v1", said.get("prefix"))))
-        # One that has views says so.
+        # A server with views lists their endpoint.
         self._has_views: Final = any(each.endswith("/views") for each in given.get("endpoints", ()))
 
     def schemas(self) -> list[str]:
-        """The schemas that there are."""
+        """The names of all schemas."""
         return sorted(".".join(each) for each in self._ask("namespaces")["namespaces"])
 
     def schema_properties(self, schema: str) -> dict[str, str]:
-        """The properties of a schema, none if there is no such schema."""
+        """The properties of a schema, empty if it does not exist."""
         if schema not in self.schemas():
             return {}
         found: dict[str, str] = self._ask(_of_schema(schema)).get("properties") or {}
@@ -76,7 +76,7 @@ class Server:
         names = sorted(each["name"] for each in self._ask(several)["identifiers"])
 
         def address(name: str) -> str:
-            # Of its snapshots few are wanted here.
+            # Few of its snapshots are needed here.
             found = self._ask(f"{several}/{quote(name, safe='')}?snapshots=refs")
             return str(found["metadata-location"])
 
@@ -115,10 +115,11 @@ class Server:
             reason = str(getattr(error, "reason", error))
             raise ReadError(f"the lake's catalog {self._uri} can't be read: {reason}") from error
         except ValueError as error:
-            # Python's own text repeats the header.
+            # Python's own message repeats the header.
             raise ConfigurationError(
                 f"the lake's catalog {self._uri} can't be asked: HTTP doesn't send the profile's"
-                " token, credential or headers as they are, or what it sends on to is no address"
+                " token, credential or headers as they are, or the redirect's target is not an"
+                " address"
             ) from error
         try:
             return json.loads(content)
@@ -134,7 +135,7 @@ def _of_schema(schema: str) -> str:
 
 
 def _message(body: bytes) -> str | None:
-    """The sentence in an error of the specification, None if it is something else."""
+    """The message in an error body of the specification; None for any other body."""
     try:
         message = json.loads(body)["error"]["message"]
     except (ValueError, LookupError, TypeError):

@@ -1,14 +1,14 @@
-"""The schema registry, by its REST API: which schema an id in a message stands for.
+"""The schema registry's REST API: the schema of an id in a message.
 
-Where it is, and who asks, are environment variables; nothing of them is written anywhere:
+Environment variables give its address and credentials, which are never written anywhere:
 
     SCHEMA_REGISTRY_URL         https://registry:8081; several by commas, for one registry
     SCHEMA_REGISTRY_USER        for basic authentication; or both in the address
     SCHEMA_REGISTRY_PASSWORD
     SCHEMA_REGISTRY_CA_FILE     certificates (PEM) to trust besides the machine's
 
-It is only read. An id never gets another schema, so what was found is kept on disk, and asked for
-once; an id that the registry doesn't know is asked for again.
+It is only read. An id never gets another schema, so a found schema is kept on disk and requested
+once; an id that the registry doesn't know is requested again.
 
 Source: "Schema Registry API Reference" of Confluent's documentation.
 """
@@ -35,16 +35,17 @@ from python_udfs.registry import AVRO_FORMATS
 
 _URL: Final = "SCHEMA_REGISTRY_URL"
 _SECONDS: Final = 10
-# What is larger, bytes that are damaged say: registries don't take it for an id, but for a mistake.
+# A larger id comes from damaged bytes: registries answer it with an error rather than "not
+# found".
 _LARGEST_ID: Final = 2**31 - 1
 _MOST_BYTES: Final = 16 * 1024 * 1024
-# No such subject, version or schema. Servers other than registries don't answer so.
+# No such subject, version or schema. Servers other than registries answer differently.
 _NOTHING: Final = (40401, 40402, 40403)
 _MOST_REFERENCES: Final = 1000
 
 
 class RegistryError(LakehouseError):
-    """The schema registry can't be used now; the message says which, and why."""
+    """The schema registry can't be used now. The message names it, and the reason."""
 
     exit_code = 1
 
@@ -52,11 +53,11 @@ class RegistryError(LakehouseError):
 def know_schemas_of(
     format_name: str | None, texts: Iterable[bytes | None], *, required: bool = False
 ) -> None:
-    """Find the schemas that keys and values name, for the decoder in this process. A format of None
-    is yet to be guessed.
+    """Find the schemas that keys and values name, for the decoder in this process. A format of
+    None is yet to be guessed.
 
-    Without a registry, nothing is found, unless it is ``required``: then, and of one that can't be
-    used, it raises ``ConfigurationError`` and ``RegistryError``.
+    Without a registry, nothing is found, unless schemas are ``required``: then it raises
+    ``ConfigurationError``. A registry that can't be used raises ``RegistryError``.
     """
     if format_name in (None, *AVRO_FORMATS) and (required or os.environ.get(_URL)):
         missing = [number for number in sorted(ids_of(texts)) if not is_known(number)]
@@ -65,7 +66,7 @@ def know_schemas_of(
 
 
 def find_schemas(numbers: Iterable[int]) -> dict[int, Registered | None]:
-    """The schemas of these ids: None for one that the registry doesn't know.
+    """The schemas of these ids; None for an id that the registry doesn't know.
 
     Raises ``RegistryError`` and ``ConfigurationError``.
     """
@@ -85,7 +86,7 @@ def _some(numbers: list[int]) -> str:
 
 
 def configured() -> "Registry | None":
-    """The registry that the environment names, None if it names none.
+    """The registry that the environment names, if any.
 
     Raises ``ConfigurationError``.
     """
@@ -94,10 +95,10 @@ def configured() -> "Registry | None":
 
 
 class Registry:
-    """A schema registry, by its address or several of them.
+    """A schema registry, at one or several addresses.
 
-    Raises ``ConfigurationError`` for settings that can't be meant, and all questions
-    ``RegistryError``.
+    Raises ``ConfigurationError`` for impossible settings, and ``RegistryError`` for failed
+    requests.
     """
 
     def __init__(self, addresses: str, settings: Mapping[str, str]) -> None:
@@ -134,7 +135,7 @@ class Registry:
                 kept = json.loads(file.read_text())
                 return Registered(kept["kind"], tuple(kept["texts"]))
             except (OSError, ValueError, KeyError, TypeError):
-                # Damaged: it is written anew.
+                # A damaged file is written again.
                 pass
         found = self._ask(f"schemas/ids/{number}")
         if found is None:
@@ -153,7 +154,7 @@ class Registry:
         return registered
 
     def probe(self) -> None:
-        """Ask it something."""
+        """Send a request to test the connection."""
         self._ask("schemas/ids/0")
 
     def _folder(self) -> Path:
@@ -163,7 +164,7 @@ class Registry:
         return folder
 
     def _add(self, found: Any, texts: dict[str, None], asked: set[tuple[str, int]]) -> None:
-        """Add a schema behind all those that it refers to."""
+        """Append a schema after all those that it refers to."""
         for reference in found.get("references") or ():
             place = (str(reference["subject"]), int(reference["version"]))
             if place in asked:
@@ -181,7 +182,7 @@ class Registry:
         texts[found["schema"]] = None
 
     def _ask(self, path: str) -> Any:
-        """What the first address says that answers; None if there is no such schema."""
+        """The answer of the first address that responds; None if there is no such schema."""
         trouble: RegistryError | None = None
         for address in self._addresses:
             try:
@@ -203,8 +204,8 @@ class Registry:
                 return None
             if error.code in (401, 403):
                 raise RegistryError(
-                    f"{where} refuses ({error.code}): SCHEMA_REGISTRY_USER and"
-                    " SCHEMA_REGISTRY_PASSWORD say who asks"
+                    f"{where} refuses ({error.code}): set SCHEMA_REGISTRY_USER and"
+                    " SCHEMA_REGISTRY_PASSWORD"
                 ) from None
             raise RegistryError(f"{where} answers {error.code}: {reason}; {_AGAIN}") from None
         except (URLError, OSError, HTTPException) as error:
@@ -216,7 +217,8 @@ class Registry:
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
             raise RegistryError(
-                f"{where} is none, by what it answers: {_URL} may lack a path, as /apis/ccompat/v7"
+                f"{where} does not answer like one: {_URL} may lack a path, such as"
+                " /apis/ccompat/v7"
             )
         return found
 
@@ -238,7 +240,7 @@ def _trusted(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _said(error: HTTPError) -> tuple[int | None, str]:
-    """The registry's own code of an error, and its message."""
+    """The registry's own error code and message."""
     try:
         said = json.loads(error.read(_MOST_BYTES))
         return int(said["error_code"]), " ".join(str(said.get("message", "")).split())[:500]

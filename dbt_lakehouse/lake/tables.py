@@ -1,7 +1,7 @@
-"""An Iceberg table as its metadata says it is: plain values, read in one call to the JVM.
+"""An Iceberg table as plain values from its metadata, read in one call to the JVM.
 
 ``parse`` takes the JSON that Iceberg writes for each version of a table ("Table Metadata" of the
-Iceberg specification), so that what is decided from it is decided, and tested, without Spark.
+Iceberg specification), so that decisions based on it run, and are tested, without Spark.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,29 +10,29 @@ from typing import Any, Final
 import msgspec
 
 NO_SNAPSHOT: Final = "none"
-"""What stands for the snapshot of a table that has none yet."""
+"""Stands for the snapshot of a table without one."""
 LOOKED: Final = "lakehouse.looked"
-"""In the summary of a commit of other_events: that it has looked at new payloads. It may have no
-rows then, for change logs take their events from bronze.
+"""In the summary of a commit of other_events: it has looked at new payloads. It may have no rows
+then, since change logs take their events from bronze.
 """
 LAST_LOOKED: Final = "lakehouse.last_looked"
-"""In the summary of a commit of other_events: the snapshot of the last one with ``LOOKED``, which
-is about to expire.
+"""In the summary of a commit of other_events: the snapshot of the last commit with ``LOOKED``,
+which is about to expire.
 """
 TAKEN: Final = "lakehouse.taken"
 """In the summary of a commit of other_events: the digest of what change logs took when its rows
-were brought up to that. The whole of it is a property, under that name.
+were adapted to that. The full text is a property, whose name contains the digest.
 """
 EMPTIED: Final = "lakehouse.emptied"
-"""In the summary of a commit of other_events: that its rows are places of events that were
-forgotten. Nobody who reads the table wants any of them.
+"""In the summary of a commit of other_events: its rows are only the places of forgotten events,
+which no reader of the table needs.
 """
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
-    """A commit: ``summary`` has Iceberg's counts, and whatever the writer has added to them."""
+    """A commit. ``summary`` has Iceberg's counts, and the notes of the writer."""
 
     snapshot_id: int
     sequence_number: int = 0
@@ -40,23 +40,23 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
     summary: dict[str, str] = {}
     timestamp_ms: int = 0
     first_row_id: int | None = None
-    """Rows that it has added have this number or a higher one, as ``_row_id``."""
+    """The lowest ``_row_id`` of the rows that it has added."""
 
     @property
     def name(self) -> str:
-        """Its id as text."""
+        """The snapshot id as text."""
         return str(self.snapshot_id)
 
     @property
     def made_at(self) -> datetime:
-        """When it was committed."""
+        """The time of the commit."""
         return _EPOCH + timedelta(milliseconds=self.timestamp_ms)
 
     @property
     def appends(self) -> bool:
-        """Whether it has appended rows, or may have, if who wrote it didn't count. Compaction and
-        deletes append none, and neither does a commit that only notes something. One that has
-        looked at new payloads counts, for there are events that its readers have not seen.
+        """Whether it has appended rows, or may have, if its writer didn't count them. Compaction,
+        deletes and commits of notes append none. A commit that has looked at new payloads counts,
+        since it has events that readers have not seen.
         """
         if LOOKED in self.summary:
             return True
@@ -67,8 +67,8 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether it has other rows than the one before: compaction has the same, and a commit that
-        only notes something too.
+        """Whether its rows differ from the snapshot's before. Compaction and commits of notes
+        change none.
         """
         if self.summary.get("operation") == "replace":
             return False
@@ -105,18 +105,20 @@ class Table(msgspec.Struct, frozen=True):
     """A table as it is."""
 
     uuid: str
-    """Iceberg's: stays the same when a table is replaced, and not when it is dropped."""
+    """Iceberg's uuid: it stays when a table is replaced, and changes when a table is dropped and
+    created again.
+    """
     properties: dict[str, str]
     comments: dict[str, str]
-    """The descriptions of its columns by name, empty for none."""
+    """The descriptions of its columns by name; empty for missing ones."""
     instants: frozenset[str]
     """The names of its columns of type timestamp (with zone)."""
     chain: tuple[Snapshot, ...]
-    """The current snapshot and those that it has come from, as far back as they are kept."""
+    """The current snapshot and its ancestors, as far back as they are kept."""
     others: frozenset[int]
-    """The ids of snapshots that are kept and that the current one has not come from."""
+    """The ids of kept snapshots that are not ancestors of the current one."""
     log: tuple[tuple[datetime, int], ...] = ()
-    """Since when which snapshot was the current one, the oldest first."""
+    """The times at which snapshots became the current one, the oldest first."""
 
     @property
     def snapshot(self) -> str:
@@ -130,22 +132,22 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """The size of its files, as its current snapshot has it."""
+        """The size of its files, from its current snapshot."""
         return int(self.chain[0].summary.get("total-files-size", 0)) if self.chain else 0
 
     @property
     def may_have_rows(self) -> bool:
-        """Whether it may have any, by what its newest commit has counted."""
+        """Whether it may have any rows, by the counts of its newest commit."""
         return bool(self.chain) and self.chain[0].summary.get("total-records") != "0"
 
     def snapshot_at(self, moment: datetime) -> int | None:
-        """The id of the snapshot that was the current one then, None if that isn't known."""
+        """The id of the snapshot that was current at a moment, None if that is unknown."""
         return next((snapshot for since, snapshot in reversed(self.log) if since <= moment), None)
 
     @property
     def last_looked(self) -> str | None:
-        """The snapshot of the newest commit that has looked at new payloads; None if that isn't
-        known, or there is none.
+        """The snapshot of the newest commit that has looked at new payloads; None if there is
+        none, or it is unknown.
         """
         for snapshot in self.chain:
             if LOOKED in snapshot.summary:
@@ -155,7 +157,7 @@ class Table(msgspec.Struct, frozen=True):
         return None
 
     def noted(self, name: str) -> str | None:
-        """What the newest commit that says anything of it has noted under this name."""
+        """A note of the table, from the newest commit that has it."""
         for snapshot in self.chain:
             if name in snapshot.summary:
                 return snapshot.summary[name]
@@ -163,12 +165,12 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def parse(metadata: str) -> Table:
-    """The table whose metadata this is (JSON)."""
+    """Parse a table's metadata (JSON)."""
     read = msgspec.json.decode(metadata, type=_Metadata)
     (schema,) = (each for each in read.schemas if each.schema_id == read.current_schema_id)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in read.snapshots}
     chain = []
-    # -1 is how older versions write that there is none.
+    # Older versions write -1 for no snapshot.
     at = read.current_snapshot_id
     while at is not None and (snapshot := by_id.pop(at, None)) is not None:
         chain.append(snapshot)

@@ -1,4 +1,4 @@
-"""Names in a query that no table or column has, as DuckDB tells of them, and what was meant."""
+"""Unknown table and column names in a query, from DuckDB's errors, with suggestions."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ _COLUMN: Final = re.compile(
 
 
 def table_missed(text: str) -> str | None:
-    """The name of the table that an error of DuckDB's is about, without its schema; None of another
+    """The name of the table, without its schema, that an error of DuckDB misses; None for another
     error.
     """
     found = _TABLE.search(text)
@@ -28,14 +28,16 @@ def table_missed(text: str) -> str | None:
 
 
 def column_missed(text: str) -> tuple[str, str | None] | None:
-    """The name of a column, and what the query calls the table that should have it."""
+    """The name of the column that an error of DuckDB misses, and the query's name of its table;
+    None for another error.
+    """
     found = _COLUMN.search(text)
     return None if found is None else (found["column"] or found["name"], found["of"])
 
 
 def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
-    """What to tell of a table's bare name. ``there`` are the tables that there are, ``schema.x``;
-    the project in the folder ``root`` declares more.
+    """The message about a missing table. ``there`` are the existing tables, ``schema.x``; the
+    project in the folder ``root`` declares more.
     """
     bare = {each: each.partition(".")[2].lower() for each in there}
     declared = {} if root is None else declared_models(root)
@@ -49,7 +51,7 @@ def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
     lower = name.lower()
     if lower in unbuilt:
         return unbuilt[lower]
-    # In another schema, or with other letters.
+    # A table in another schema, or with other capitals.
     is_there = lower in bare.values()
     like = [lower] if is_there else difflib.get_close_matches(lower, {*bare.values(), *unbuilt})
     near = sorted(each for each in bare if bare[each] in like)
@@ -62,8 +64,8 @@ def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
 
 
 def missing_column(name: str, of: str | None, columns: Mapping[str, Collection[str]]) -> str:
-    """What to tell of a column that a table, by whatever name of the query's, doesn't have;
-    ``columns`` are those of the tables that there are.
+    """The message about a column that a table, by the query's name for it, doesn't have;
+    ``columns`` are those of the existing tables.
     """
     named = [each for table, each in columns.items() if of in (table, table.partition(".")[2])]
     near = did_you_mean(name, dict.fromkeys(chain(*(named or columns.values()))))

@@ -1,4 +1,4 @@
-"""Columns whose names are words of SQL, in a query that does not parse for want of quotes."""
+"""Columns named like SQL keywords, in a query that does not parse without quotes around them."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -16,15 +16,15 @@ _AT_END: Final = ("at end of input", 'at or near ";"')
 
 class _Word(NamedTuple):
     begin: int
-    """Counted in bytes, as DuckDB does."""
+    """The position in bytes, as DuckDB counts."""
     text: str
 
 
 def in_want_of_quotes(
     duck: DuckDBPyConnection, sql: str, error: str, columns: Collection[str]
 ) -> list[str]:
-    """Which of the ``columns`` a query names without the quotes that would make it parse, by the
-    error of the parser. None of a query that breaks off: a last ``offset`` may want its number.
+    """The ``columns`` that a query names without the quotes that would make it parse, by the
+    parser's error. Empty for a query that breaks off: a final ``offset`` may lack its number.
     """
     if any(end in error for end in _AT_END):
         return []
@@ -37,13 +37,13 @@ def in_want_of_quotes(
 
 
 def _words(duck: DuckDBPyConnection, sql: str, columns: Collection[str]) -> list[_Word]:
-    """Reserved words in a query that are columns too, as they are typed."""
+    """Reserved words in a query that are also columns, as typed."""
     rows = duck.execute(
         "select keyword_name from duckdb_keywords() where keyword_category <> 'unreserved'"
     )
     named = {word for (word,) in rows.fetchall()}.intersection(columns)
     content = sql.encode()
-    # A name may go on with a letter of any script.
+    # A name may continue with a letter of any script.
     found = ((begin, _WORD.match(content, begin)) for begin, _ in duckdb.tokenize(sql))
     words = [_Word(begin, match[0].decode()) for begin, match in found if match is not None]
     return [word for word in words if word.text.lower() in named]

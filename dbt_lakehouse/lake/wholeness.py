@@ -1,18 +1,19 @@
-"""Lakes whose catalog and files don't belong together: copied, restored or saved by half.
+"""Detect lakes whose catalog and files don't belong together, after an incomplete copy, restore
+or backup.
 
-Iceberg names every file by its whole address, so a catalog's file that was copied elsewhere goes on
-writing to the files of the original, and a lake that is begun over the files of another one would
-have them deleted by maintenance. A lake therefore notes, as properties of its schema ``bronze``,
-when it was begun and by which catalog's file, and whoever opens it looks whether that still fits.
+Iceberg names every file by its full address. So a copied catalog file continues to write to the
+files of the original, and maintenance of a lake that is begun over the files of another one would
+delete those. A lake therefore notes, as properties of its schema ``bronze``, when it was begun
+and by which catalog file. Each opening compares the notes with the facts.
 
-A catalog that is older than its files is told by these. A commit writes a table's metadata file and
-then has the catalog name it, so a file that the catalog doesn't name may be that of a process which
-was killed between the two, and a process commits to as many tables at once as it has threads. Only
-two commits are more than that. For one commit, each command notes beside the tables, when it ends,
-the metadata files that the catalog names then. Such a file is no killed commit's, and a catalog
-that is behind it has lost it. A killed process notes nothing: whatever it leaves, in however many
-tables, the note is from before it. Neither the number of files ahead nor their times would tell the
-two apart.
+Its files show when a catalog is older than they are. A commit writes a table's metadata file and
+then has the catalog name it. So a file that the catalog doesn't name may come from a process that
+was killed between the two steps, and a process commits to as many tables at once as it has
+threads. If the files are two commits ahead, the catalog is older. For one commit, each command
+that ends notes beside the tables which metadata files the catalog names. A noted file does not
+come from a killed commit, so a catalog that is behind it has lost it. A killed process notes
+nothing: whatever it leaves, in however many tables, the note is from before it. Neither the
+number of files ahead nor their times would tell the two cases apart.
 """
 
 import gzip
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
 BEGUN: Final = "lakehouse.begun"
 """The moment from which on files are this lake's own, in ISO 8601."""
 LAKE: Final = "lakehouse.id"
-"""A UUID, of the lake and its copies."""
+"""A UUID that the lake shares with its copies."""
 PLACE: Final = "lakehouse.catalog"
-"""The path of the SQLite catalog that the lake has been opened by."""
+"""The path of the SQLite catalog by which the lake was opened."""
 ANEW: Final = "LAKEHOUSE_BEGIN_ANEW"
 _STEPS: Final = "docs/maintenance.md, Backups"
-# Iceberg's names of metadata files: a number that grows by one with each commit.
+# Iceberg's names of metadata files, with a number that grows by one in each commit.
 _METADATA: Final = re.compile(r"(\d{5,})-[0-9a-fA-F-]{36}\.(?:gz\.)?metadata\.json")
-# A commit that was killed leaves a metadata file of the next number, and no catalog knows it.
+# A killed commit leaves a metadata file with the next number that no catalog names.
 _NEXT: Final = 1
-# In the warehouse: the paths of the metadata files that the catalog had.
+# In the warehouse: the paths of the metadata files that the catalog named.
 _COMMITTED: Final = ".committed.json"
 Committed = frozenset[str]
 """The paths of metadata files that the catalog named when a command last ended."""
@@ -56,45 +57,45 @@ NOTHING: Final[Committed] = frozenset()
 
 
 class _Version(msgspec.Struct, rename="kebab"):
-    """Of a view."""
+    """A version of a view."""
 
     timestamp_ms: int = 0
 
 
 class Described(msgspec.Struct, rename="kebab"):
-    """What a metadata file of a table or view says first of all."""
+    """The first facts in a table's or view's metadata file."""
 
     table_uuid: str = ""
-    """Empty in a view's."""
+    """Empty in a view's file."""
     view_uuid: str = ""
     last_updated_ms: int = 0
     versions: list[_Version] = []
 
     @property
     def written_ms(self) -> int:
-        """When it was written, in milliseconds since 1970."""
+        """The time at which it was written, in milliseconds since 1970."""
         return max(self.last_updated_ms, *(each.timestamp_ms for each in self.versions), 0)
 
 
 def begins_anew() -> bool:
-    """Whether the user has asked to begin here, whatever files are there."""
+    """Whether the user has asked to begin a lake here, whatever files exist."""
     return os.environ.get(ANEW, "").lower() == "true"
 
 
 def beginning(place: Path | None) -> dict[str, str]:
-    """What a lake notes that begins now."""
+    """The notes of a lake that begins now."""
     noted = {BEGUN: f"{datetime.now(UTC):%FT%T.%fZ}", LAKE: str(uuid4())}
     return noted if place is None else {**noted, PLACE: str(place.resolve())}
 
 
 def begun_at(notes: Mapping[str, str]) -> datetime | None:
-    """When the lake was begun; None for one from before that was noted."""
+    """The time at which the lake was begun; None for a lake from before that was noted."""
     return None if BEGUN not in notes else datetime.fromisoformat(notes[BEGUN])
 
 
 def refuse_filled(catalog: str, warehouse: str) -> None:
-    """Raise ``ConfigurationError`` if a folder has tables that a catalog without any knows nothing
-    of, unless that was asked for.
+    """Raise ``ConfigurationError`` if a warehouse folder has tables and the catalog has no lake,
+    unless the user has asked for that.
     """
     folder = path_of(warehouse)
     if folder is None or begins_anew():
@@ -105,7 +106,7 @@ def refuse_filled(catalog: str, warehouse: str) -> None:
 
 
 def filled(catalog: str, warehouse: str, what: str) -> ConfigurationError:
-    """What is told of a catalog that has no lake, over a warehouse that has one's files."""
+    """The error of a catalog without a lake, over a warehouse with the files of one."""
     return ConfigurationError(
         f"the catalog {catalog} has no lake, but the warehouse {warehouse} has the files of one"
         f" ({what}): restore the catalog's own content (of SQLite, catalog.db and, if there was"
@@ -123,8 +124,8 @@ def _tables_in(warehouse: Path) -> Iterator[str]:
 
 
 def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[Entry]") -> None:
-    """Raise ``ConfigurationError`` if the tables of a catalog have their files elsewhere, or
-    nowhere. ``file`` is a SQLite catalog's.
+    """Raise ``ConfigurationError`` if the files of a catalog's tables are in another place, or
+    missing. ``file`` is a SQLite catalog's.
     """
     home = notes.get(PLACE)
     if file is not None and home is not None and not is_same(file, Path(home)):
@@ -140,24 +141,24 @@ def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[E
     local = [path for each in tables if (path := path_of(each.metadata)) is not None]
     if local and not any(path.exists() for path in local):
         raise ConfigurationError(
-            f"the catalog {file or ''} names {counted(len(local), 'table')}, and the files of none"
-            f" are there ({local[0]} is missing){moved}: Iceberg names files by their whole"
+            f"the catalog {file or ''} names {counted(len(local), 'table')}, but all of their"
+            f" files are missing, such as {local[0]}{moved}: Iceberg names files by their whole"
             f" addresses, so put the warehouse back where it was, or restore a backup ({_STEPS})"
         )
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Whether two paths are of one file."""
+    """Whether two paths are the same file."""
     with suppress(OSError):
         return one.samefile(other)
     return one.resolve() == other
 
 
 def committed(warehouse: str) -> Committed:
-    """What the catalog of a warehouse in a folder is noted to have had.
+    """The metadata files that the catalog of a warehouse folder is noted to have had.
 
-    To be asked for before the catalog is: else a commit of another process, made and noted between
-    the two, is taken for one that the catalog has lost.
+    Read it before the catalog. Otherwise a commit of another process, made and noted in between,
+    would look like one that the catalog has lost.
     """
     folder = path_of(warehouse)
     if folder is None:
@@ -165,15 +166,15 @@ def committed(warehouse: str) -> Committed:
     try:
         return msgspec.json.decode((folder / _COMMITTED).read_bytes(), type=Committed)
     except (OSError, ValueError):
-        # None was noted yet, or the machine has crashed meanwhile.
+        # Nothing was noted yet, or the machine has crashed meanwhile.
         return NOTHING
 
 
 def note_committed(
     warehouse: str, before: Committed, notes: Mapping[str, str], tables: "Sequence[Entry]"
 ) -> None:
-    """Note what the catalog has; not if it is older than what was noted ``before``, which a command
-    that only reads must not forget. Raises ``OSError``.
+    """Note the catalog's metadata files, unless the catalog is older than the note ``before``,
+    which a read-only command must not lose. Raises ``OSError``.
     """
     folder = path_of(warehouse)
     paths = [path for each in tables if (path := path_of(each.metadata)) is not None]
@@ -191,8 +192,8 @@ def refuse_older(
     tables: "Sequence[Entry]",
     before: Committed = NOTHING,
 ) -> None:
-    """Raise ``ConfigurationError`` if tables have commits on this machine's disk that their catalog
-    doesn't know: it is a copy from before them, and whoever writes by it loses them.
+    """Raise ``ConfigurationError`` if tables have commits on this machine's disk that their
+    catalog doesn't know: it is a copy from before them, and writing by it would lose them.
     """
     older = known_later(notes, tables, before)
     if older and not begins_anew():
@@ -202,7 +203,7 @@ def refuse_older(
             f" {Path(entry.metadata).name} in it and {newest.name} on disk"
             f" ({counted(len(older), 'table')} alike). Restore the newest catalog.db together with"
             " the catalog.db-wal that was beside it, or let `lakehouse recover` take the tables as"
-            f" they are on disk; {ANEW}=true goes on from the older state ({_STEPS})"
+            f" they are on disk; {ANEW}=true continues from the older state ({_STEPS})"
         )
 
 
@@ -212,7 +213,7 @@ def known_later(
     before: Committed = NOTHING,
     unsure: int = _NEXT,
 ) -> "list[tuple[Entry, Path]]":
-    """The tables that have later commits on this machine's disk, with their newest metadata."""
+    """The tables with later commits on this machine's disk, and their newest metadata file."""
     begun = begun_at(notes)
     found = ((each, newer_metadata(each, begun, before, unsure)) for each in tables)
     return [(each, newest) for each, newest in found if newest is not None]
@@ -224,9 +225,9 @@ def newer_metadata(
     before: Committed = NOTHING,
     unsure: int = _NEXT,
 ) -> Path | None:
-    """The newest metadata file of a table if it was committed after the one that the catalog has,
-    and not before ``begun``. One that a killed commit may have left doesn't count: it is at most
-    ``unsure`` commits ahead, and not among those that the catalog had ``before``.
+    """The newest metadata file of a table if it was committed after the one that the catalog
+    names, and not before ``begun``. A file that a killed commit may have left doesn't count: it
+    is at most ``unsure`` commits ahead, and not among those that the catalog had ``before``.
     """
     current = path_of(entry.metadata)
     if current is None or (number := _number(current)) < 0:
@@ -239,15 +240,16 @@ def newer_metadata(
             continue
         if begun is not None and file.stat().st_mtime < begun.timestamp():
             continue
-        # A table that was dropped leaves its files, and its successor numbers its own anew.
+        # A dropped table leaves its files, and its successor starts at zero again.
         if described(file).table_uuid == described(current).table_uuid:
             return file
     return None
 
 
 def metadata_files(folder: Path, before: Committed = NOTHING) -> list[Path]:
-    """The metadata files of a table's folder of metadata, the newest first. Of those with the same
-    number, all but one are of killed commits: first is what the catalog had ``before``.
+    """The metadata files in a table's metadata folder, the newest first. Of files with the same
+    number, all but one are from killed commits: the one that the catalog had ``before`` comes
+    first.
     """
     found = []
     with suppress(OSError), os.scandir(folder) as files:
@@ -263,7 +265,7 @@ def _number(file: Path) -> int:
 
 
 def described(metadata: Path) -> Described:
-    """What a metadata file says; nothing if it is cut short or missing."""
+    """The facts in a metadata file; empty if it is truncated or missing."""
     try:
         content = metadata.read_bytes()
         if ".gz." in metadata.name:

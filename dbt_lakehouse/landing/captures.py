@@ -6,14 +6,15 @@ One message is one line, an object of::
      "key_b64": "base64 or null", "value_b64": "base64 or null",
      "headers": [["name", "base64 or null"], ...]}
 
-``value_b64`` is there in each: a message without a value, a tombstone, says so by null. Every other
-field is optional here, and null and absent mean the same; who needs one says so. Lines end with LF
-or CRLF; blank lines are skipped (but counted), and so is a byte order mark at the very start.
+``value_b64`` is required: it is null in a message without a value, a tombstone. Every other field
+is optional here, and null and absent mean the same; code that needs a field checks it. Lines end
+with LF or CRLF; blank lines are skipped (but counted), and so is a byte order mark at the very
+start.
 
-A line that is anything else is an error, because what it carries would be lost: base64 is the
-standard alphabet with its padding, numbers are JSON integers, partitions and offsets are not
-negative, times fit ISO 8601, and there is no other field, and none twice. One that is ignored may
-be a misspelt one, whose message would silently become another.
+Any other line is an error, because its content would be lost: base64 is the standard alphabet
+with padding, numbers are JSON integers, partitions and offsets are not negative, times fit ISO
+8601, and no field is unknown or duplicate. An ignored field might be a misspelt one, which would
+silently change the message.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ READ_BYTES: Final = 1 << 20
 
 
 class CaptureError(Exception):
-    """A line that is no Kafka message. The text names the line; one line of text."""
+    """A line that is not a Kafka message. The text names the line, in one line of text."""
 
     def __init__(self, line_number: int, reason: str) -> None:
         super().__init__(f"line {line_number}: {reason}")
@@ -38,8 +39,8 @@ class CaptureError(Exception):
 
 
 class Capture(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """One Kafka message, as captured: the fields that a line may have, and no others.
-    ``timestamp_ms`` is UTC milliseconds since the epoch.
+    """A captured Kafka message. A line may have these fields and no others. ``timestamp_ms`` is
+    UTC milliseconds since the epoch.
     """
 
     topic: str | None = None
@@ -52,7 +53,7 @@ class Capture(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True
 
 
 class Readable(Protocol):
-    """A binary stream that returns what is there without waiting for a full buffer."""
+    """A binary stream that returns the available bytes without waiting for a full buffer."""
 
     def read1(self, size: int, /) -> bytes:
         """At most ``size`` bytes, empty at the end."""
@@ -79,9 +80,9 @@ def parse(line: bytes, line_number: int) -> Capture | None:
         raise CaptureError(line_number, f"not a JSON object: {error}") from None
     except UnicodeDecodeError as error:
         raise CaptureError(line_number, f"not UTF-8: {error.reason}") from None
-    # All names of what is there, and its texts, are in quotes: with no more quotes nothing is there
-    # twice. A null or a header has some too: then the names are looked for, if none can be written
-    # with an escape.
+    # All names and texts are in quotes, so without further quotes there is no duplicate. A null
+    # or a header has quotes of its own: then the line is parsed again if a name occurs twice in
+    # it, or may be written with an escape.
     texts = (capture.topic, capture.key, capture.value)
     there = len(texts) - texts.count(None) + _FIELDS - structs.astuple(capture).count(None)
     if line.count(b'"') != 2 * there and (
@@ -94,9 +95,9 @@ def parse(line: bytes, line_number: int) -> Capture | None:
 
 
 def read_lines(stream: Readable) -> Iterator[list[bytes]]:
-    """The lines of a stream, a list for each piece that was read, without their line feeds.
+    """The lines of a stream without their line feeds, a list for each chunk read.
 
-    Memory holds one piece and the line that crosses into it. The last line needs no line feed.
+    Memory holds one chunk and the line that crosses into it. The last line needs no line feed.
     """
     parts: list[bytes] = []
     first = True

@@ -1,5 +1,5 @@
-"""Captures as a transport into ``bronze.raw_payloads``: each call one atomic commit, each position
-once.
+"""Land captures in ``bronze.raw_payloads``: each call is one atomic commit, and each position
+lands once.
 """
 
 import glob
@@ -33,8 +33,9 @@ from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
 
-# What is in memory at a time, as Python's objects and as Arrow's: so many messages, or so many
-# bytes of keys, values and headers and the message that crosses the limit. One may have 10 MB.
+# The most in memory at a time, as Python's objects and as Arrow's: this many messages, or this
+# many bytes of keys, values and headers plus the message that crosses the limit. One message may
+# have 10 MB.
 _BATCH_MESSAGES: Final = 20_000
 _BATCH_BYTES: Final = 8 << 20
 _SCHEMA: Final = pa.schema(
@@ -51,13 +52,13 @@ _SCHEMA: Final = pa.schema(
 
 
 class LandingResult(NamedTuple):
-    """Numbers of messages: appended now, and found to be there already."""
+    """Numbers of messages: appended now, and skipped because they were there already."""
 
     landed: int
     skipped: int
 
     def text(self) -> str:
-        """For people."""
+        """The numbers as text."""
         return f"landed {self.landed}, skipped {self.skipped}"
 
 
@@ -79,8 +80,8 @@ def configured_captures(variables: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def land_again(spark: SparkSession, paths: Sequence[str], patience: float) -> LandingResult:
-    """``land_captures`` for files that each run names again: while they are what they were when
-    bronze held all their messages, and it has only grown since, it is not asked for each position.
+    """``land_captures`` for files that each run names again. While the files are the same as when
+    bronze held all their messages, and bronze has only grown since, positions are not compared.
     """
     digest = landed_captures.digest_of(paths)
     messages = landed_captures.messages_held(spark, digest)
@@ -97,12 +98,12 @@ def land_captures(
     session: Callable[[], SparkSession], paths: Iterable[str], patience: float
 ) -> LandingResult:
     """Append the messages of JSON-lines captures that are not in bronze yet, in one commit. The
-    session is asked for when all of them have been read.
+    session is requested only after all captures have been read.
 
-    Waits ``patience`` seconds at most for another process that lands.
+    Waits up to ``patience`` seconds for another process that lands.
 
-    Raises ``LandingError`` for a line that is no message with a position, and for a position that
-    is there already, or twice in the captures, with other bytes; nothing is appended then.
+    Raises ``LandingError`` for a line that is not a message with a position, and for a position
+    that is in bronze, or twice in the captures, with different bytes; nothing is appended then.
     """
     return _land(session, paths, patience)[0]
 
@@ -110,10 +111,10 @@ def land_captures(
 def _land(
     session: Callable[[], SparkSession], paths: Iterable[str], patience: float
 ) -> tuple[LandingResult, int | None]:
-    """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
-    if somebody else has written meanwhile.
+    """``land_captures``, with the snapshot of bronze that is known to hold all messages; None if
+    another process has written meanwhile.
     """
-    # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
+    # Through a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
         messages = _write_parquet(list(paths), parquet)
@@ -129,8 +130,8 @@ def _land(
 
 
 def _write_parquet(paths: Sequence[str], target: Path) -> int:
-    """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch;
-    how many there are.
+    """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch.
+    Returns the number of messages.
 
     Raises ``LandingError``.
     """
@@ -178,7 +179,7 @@ def _row(capture: Capture) -> dict[str, Any]:
         "timestamp": None if capture.timestamp_ms is None else capture.timestamp_ms * 1000,
         "key": capture.key,
         "value": capture.value,
-        # As Kafka's source says it, for messages without any.
+        # As Kafka's source gives it for messages without headers.
         "headers": [{"key": key, "value": value} for key, value in capture.headers]
         if capture.headers
         else None,
@@ -186,14 +187,14 @@ def _row(capture: Capture) -> dict[str, Any]:
 
 
 def _size(row: dict[str, Any]) -> int:
-    """The bytes of a message that may be many."""
+    """The size of a message in bytes, without its small fields."""
     headers = sum(len(each["key"]) + len(each["value"] or b"") for each in row["headers"] or ())
     return len(row["key"] or b"") + len(row["value"] or b"") + headers
 
 
 def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | None]:
-    """Append what bronze doesn't hold of a Parquet file with the columns of ``_SCHEMA``; as
-    ``_land``.
+    """Append the messages of a Parquet file with the columns of ``_SCHEMA`` that bronze lacks.
+    Returns the same as ``_land``.
     """
     spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
     while True:
@@ -204,7 +205,7 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
         except ConcurrentAppendError:
             tell("another host has landed meanwhile: starting over")
         finally:
-            # Uncaches it too.
+            # Also uncaches it.
             spark.catalog.dropTempView("incoming_positions")
 
 
@@ -233,7 +234,9 @@ def _choose(spark: SparkSession) -> None:
 
 
 def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingResult, int | None]:
-    """Append the messages at new positions; ``snapshot`` told which those are. As ``_land``."""
+    """Append the messages at new positions, which ``snapshot`` told. Returns the same as
+    ``_land``.
+    """
     conflict = spark.sql(
         "select topic, partition, offset, variants from incoming_positions where is_conflict "
         "order by topic, partition, offset limit 1"
@@ -242,7 +245,7 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingRe
         where = (
             "comes twice in the captures, with other bytes"
             if conflict.variants > 1
-            else "is there already with other bytes: was the topic created anew?"
+            else "is there already with other bytes: was the topic created again?"
         )
         raise LandingError(
             f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset}"
@@ -272,11 +275,11 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingRe
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise what Spark says as a user should read it."""
+    """Translate Spark's errors for users."""
     try:
         yield
     except (AnalysisException, ParseException):
-        # A mistake of ours.
+        # A bug of ours.
         raise
     except (Py4JJavaError, CapturedException) as error:
         raise WriteError(

@@ -1,8 +1,8 @@
 """Lags from Kafka's timestamp to gold's commit, over the last hour.
 
-Messages are counted by their lag, in buckets that grow by a tenth: the counts of any times and
-topics add up, and a percentile of the sum is right within a tenth. `lakehouse stream --build` keeps
-them, by minute and topic, in a file of dbt's folder of artifacts.
+Messages are counted by their lag, in buckets that grow by a tenth. Counts of any times and topics
+can be added, and a percentile of the sum is right within a tenth. `lakehouse stream --build`
+keeps them, by minute and topic, in a file of dbt's artifacts folder.
 """
 
 import math
@@ -22,15 +22,17 @@ from dbt_lakehouse.redaction import without_secrets
 
 _GROWTH: Final = 1.1
 _MINUTES: Final = 60
-# In dbt's folder of artifacts.
+# In dbt's artifacts folder.
 _FOLDER: Final = "stream"
 
 Buckets = Mapping[int, int]
-"""Messages by their lag or age: bucket b is for 1.1^b to 1.1^(b+1) ms; 0 for shorter ones too."""
+"""Messages by their lag or age: bucket b is for 1.1^b to 1.1^(b+1) ms; bucket 0 includes shorter
+ones.
+"""
 
 
 class Spread(NamedTuple):
-    """How the lags of messages are spread, in seconds, each within a tenth."""
+    """The distribution of lags, in seconds, each within a tenth."""
 
     messages: int
     p50: float
@@ -48,12 +50,12 @@ def bucket_of(seconds: float) -> int:
 
 
 def seconds_of(bucket: int) -> float:
-    """The lag that stands for a bucket, which is half a bucket off at most."""
+    """The lag that represents a bucket, off by half a bucket at most."""
     return float(_GROWTH ** (bucket + 0.5)) / 1_000
 
 
 def grown(ages: Buckets, seconds: float) -> Counter[int]:
-    """Ages, so many seconds later."""
+    """Ages, ``seconds`` later."""
     found: Counter[int] = Counter()
     for bucket, messages in ages.items():
         found[bucket_of(seconds_of(bucket) + max(0.0, seconds))] += messages
@@ -61,7 +63,7 @@ def grown(ages: Buckets, seconds: float) -> Counter[int]:
 
 
 def spread_of(parts: Iterable[Buckets]) -> Spread | None:
-    """How all of these lags together are spread; None if there are none."""
+    """The distribution of all these lags together; None without lags."""
     total: Counter[int] = Counter()
     for part in parts:
         total.update(part)
@@ -82,12 +84,12 @@ def _percentile(counts: Buckets, messages: int, share: float) -> float:
 
 class _Kept(msgspec.Struct):
     minutes: dict[int, dict[str, dict[int, int]]] = {}
-    """By minutes since 1970 and topic."""
+    """By minute since 1970 and topic."""
 
 
 def hour_file(target: Path, settings: Mapping[str, str], gold: str) -> Path:
-    """The file of a lake's hour in dbt's folder of artifacts, which several can share; ``settings``
-    are the lake's, ``gold`` the schema of its gold tables.
+    """The file of a lake's last hour in dbt's artifacts folder, which several lakes can share.
+    ``settings`` are the lake's, ``gold`` is the schema of its gold tables.
     """
     lake = without_secrets(f"{settings.get(CATALOG_URI)} {settings.get(WAREHOUSE)}")
     digest = md5(lake.encode(), usedforsecurity=False).hexdigest()
@@ -95,8 +97,8 @@ def hour_file(target: Path, settings: Mapping[str, str], gold: str) -> Path:
 
 
 class HourOfLags:
-    """The lags of the last hour, in a file (``hour_file``). What an earlier process has kept there
-    counts on.
+    """The lags of the last hour, in a file (``hour_file``). Lags that an earlier process kept
+    there are included.
     """
 
     def __init__(self, file: Path) -> None:
@@ -104,12 +106,12 @@ class HourOfLags:
         self._kept: Final = _read(file)
 
     def add(self, topic: str, at: datetime, lags: Buckets) -> None:
-        """Add those of messages of a topic that gold has had since a moment."""
+        """Add the lags of a topic's messages that reached gold at a moment."""
         topics = self._kept.minutes.setdefault(_minute(at), {})
         topics[topic] = dict(Counter(topics.get(topic, {})) + Counter(lags))
 
     def keep(self, now: datetime) -> None:
-        """Write the file, without what is older than an hour. Raises ``OSError``."""
+        """Write the file, without lags older than an hour. Raises ``OSError``."""
         for minute in [each for each in self._kept.minutes if each <= _minute(now) - _MINUTES]:
             del self._kept.minutes[minute]
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +127,7 @@ class HourOfLags:
 
 
 def last_hour(file: Path, now: datetime) -> dict[str, Buckets]:
-    """The lags of the last hour by topic, of a file (``hour_file``); nothing where no stream has
+    """The lags of the last hour by topic, from a file (``hour_file``); empty if no stream has
     kept any.
     """
     found: dict[str, Counter[int]] = {}
@@ -144,5 +146,5 @@ def _read(file: Path) -> _Kept:
     try:
         return msgspec.json.decode(file.read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
-        # There is none, or another version has written it.
+        # There is no file, or another version has written it.
         return _Kept()

@@ -1,8 +1,8 @@
-"""Which captures bronze was last found to hold: kept with the table, as its property
+"""The captures that bronze was last found to hold, kept as a property of the table
 
     lakehouse.landed        digest|snapshot|messages of those captures
 
-so that captures which each run names again (``vars.captures``) are not compared with it each time.
+so that captures which each run names again (``vars.captures``) are not compared each time.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import load_table
 
 _PROPERTY: Final = "lakehouse.landed"
-# A stream appends every few seconds, and each step back asks the JVM.
+# A stream appends every few seconds, and each step back is a call to the JVM.
 _SNAPSHOTS_TO_LOOK_BACK: Final = 100
 
 
 def digest_of(paths: Iterable[str]) -> str:
-    """A hash of what is in the files, wherever they are. Raises ``LandingError``."""
+    """A hash of the files' contents, wherever they are. Raises ``LandingError``."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -33,8 +33,8 @@ def digest_of(paths: Iterable[str]) -> str:
 
 
 def messages_held(spark: SparkSession, digest: str) -> int | None:
-    """How many messages were noted with this digest, if bronze surely holds them still: messages
-    have only been added since. Else None.
+    """The number of messages noted with this digest if bronze certainly still holds them, because
+    messages have only been added since. Otherwise None.
     """
     table = load_table(spark, bronze.TABLE)
     noted, _, rest = (table.properties().get(_PROPERTY) or "").partition("|")
@@ -47,7 +47,7 @@ def messages_held(spark: SparkSession, digest: str) -> int | None:
             return None
         if current.snapshotId() == snapshot:
             return messages
-        # Compaction replaces files. Whatever else there is may take messages away.
+        # Compaction replaces files. Any other operation may remove messages.
         if current.operation() not in ("append", "replace"):
             return None
         parent = current.parentId()
@@ -56,8 +56,8 @@ def messages_held(spark: SparkSession, digest: str) -> int | None:
 
 
 def note(spark: SparkSession, digest: str, snapshot: int, messages: int) -> None:
-    """Note that the snapshot holds all messages of the captures with this digest, in place of what
-    was noted before.
+    """Note that the snapshot holds all messages of the captures with this digest. It replaces the
+    earlier note.
     """
     noted = f"{digest}|{snapshot}|{messages}"
     load_table(spark, bronze.TABLE).updateProperties().set(_PROPERTY, noted).commit()

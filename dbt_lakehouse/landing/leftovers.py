@@ -1,7 +1,7 @@
-"""What a landing that fails leaves in bronze's folder.
+"""Remove the files that a failed landing leaves in bronze's folder.
 
-Iceberg takes away what a failed task has written, but first it closes the file, and on a full disk
-that fails too: the file stays, no snapshot names it, and each further try leaves one more.
+Iceberg removes the files of a failed task, but first it closes them, which also fails on a full
+disk: then a file stays that no snapshot names, and each retry leaves one more.
 """
 
 import re
@@ -24,20 +24,21 @@ from dbt_lakehouse.spark.jvm import java_context
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
-# Iceberg's names of data files: the number of Spark's partition and of its task, then what is the
-# same for all files of a write, then the number of the file.
+# Iceberg's names of data files: the number of Spark's partition and of its task, then a part that
+# all files of a write share, then the number of the file.
 _DATA_FILE: Final = re.compile(r"0*(\d+)-(\d+)-.+\.parquet")
-# How long tasks that are being stopped may take.
+# The longest that tasks may take to stop.
 _TASKS_END_SECONDS: Final = 10.0
-# File systems keep times less exactly than we do.
+# File systems store times less precisely.
 _CLOCK_SECONDS: Final = 2.0
 
 
 @contextmanager
 def leaving_no_files(spark: SparkSession) -> Iterator[None]:
-    """Append to bronze, holding the landing lock; if Spark fails, what it has written is removed.
+    """Append to bronze, holding the landing lock; if Spark fails, the files that it has written
+    are removed.
 
-    What can't be told from the files of others who are at work stays for ``lakehouse maintain``.
+    Files that can't be told from those of concurrent writers stay for ``lakehouse maintain``.
     """
     context = spark.sparkContext
     started = time.time() - _CLOCK_SECONDS
@@ -46,7 +47,7 @@ def leaving_no_files(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, CapturedException) as error:
-        # Whether the commit has succeeded is not known then.
+        # It is unknown then whether the commit succeeded.
         if "CommitStateUnknownException" not in str(error):
             _try_to_remove(spark, tag, started)
         raise
@@ -55,9 +56,9 @@ def leaving_no_files(spark: SparkSession) -> Iterator[None]:
 
 
 def _try_to_remove(spark: SparkSession, tag: str, started: float) -> None:
-    """Remove them, unless something keeps us from it that the caller is told of anyway."""
+    """Remove the files, and ignore errors, which the caller meets anyway."""
     try:
-        # Who rewrites bronze's files holds it.
+        # Commands that rewrite bronze's files hold this lock.
         lock = run_lock(spark)
         if lock.take("removing the files of a failed landing"):
             try:
@@ -71,8 +72,8 @@ def _try_to_remove(spark: SparkSession, tag: str, started: float) -> None:
 
 
 def _remove(spark: SparkSession, tag: str, started: float) -> int:
-    """Remove the data files that tasks with the tag have written and no snapshot names; how
-    many.
+    """Remove the data files that tasks with the tag have written and no snapshot names. Returns
+    their number.
     """
     store = java_context(spark.sparkContext).statusStore()
     _wait_for_tasks(store)
@@ -97,7 +98,7 @@ def _remove(spark: SparkSession, tag: str, started: float) -> int:
 
 
 def _wait_for_tasks(store: Any) -> None:
-    """Wait until no task runs that could still write."""
+    """Wait until no running task could still write."""
     deadline = time.monotonic() + _TASKS_END_SECONDS
     while time.monotonic() < deadline:
         executors = store.executorList(True)
@@ -107,7 +108,7 @@ def _wait_for_tasks(store: Any) -> None:
 
 
 def _tasks(spark: SparkSession, store: Any, tag: str) -> set[tuple[int, int]]:
-    """The number of the partition and of the task, of all tasks of the jobs with the tag."""
+    """The partition and task numbers of all tasks in the jobs with the tag."""
     tracker = java_context(spark.sparkContext).statusTracker()
     tasks = set()
     for job in tracker.getJobIdsForTag(tag):
@@ -121,7 +122,7 @@ def _tasks(spark: SparkSession, store: Any, tag: str) -> set[tuple[int, int]]:
 
 
 def _named_since(table: Any, started: float) -> set[str]:
-    """The names of the data files that snapshots have added since."""
+    """The names of the data files that snapshots have added since ``started``."""
     return {
         _name(file)
         for snapshot in list(table.snapshots())
@@ -131,14 +132,14 @@ def _named_since(table: Any, started: float) -> set[str]:
 
 
 def _name(file: Any) -> str:
-    """The name of a file in its folder, which is the only one of that name. Tables and file systems
-    write folders differently (file:/, file:///).
+    """A file's name within its folder, which is unique. Tables and file systems write folders
+    differently (file:/, file:///).
     """
     return str(file.location()).rpartition("/")[2]
 
 
 def _folders(table: Any, started: float) -> list[str]:
-    """Where rows that land between then and now are: the folders of their days."""
+    """The folders of the days on which rows landed between ``started`` and now."""
     days = {datetime.fromtimestamp(moment, UTC).date() for moment in (started, time.time())}
     locations = table.locationProvider()
     return [str(locations.newDataLocation(f"landed_at_day={day}/")) for day in sorted(days)]

@@ -1,4 +1,4 @@
-"""How far files of messages have been read, for ``telling.working``."""
+"""The progress of reading files of messages, for ``telling.working``."""
 
 import os
 import stat
@@ -12,14 +12,14 @@ from dbt_lakehouse.texts import counted
 
 @dataclass
 class Reading:
-    """How far has been read, of so many bytes; None if their number is unknown."""
+    """The amount read so far, of ``total`` bytes; None if that is unknown."""
 
     total: int | None
     bytes: int = 0
     messages: int = 0
 
     def how_far(self) -> str:
-        """For people."""
+        """The progress as text."""
         of = "" if self.total is None else f" of {self.total / 1e6:,.0f}"
         return f"{self.bytes / 1e6:,.0f}{of} MB, {counted(self.messages, 'message')}"
 
@@ -38,12 +38,12 @@ class Counted:
 
 
 def size_of(files: Iterable[str]) -> int:
-    """The bytes of those that are there."""
+    """The total size in bytes of the files that exist."""
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
 def size_of_stream(stream: BinaryIO) -> int | None:
-    """The bytes of the file that a stream is of, None if it is of none."""
+    """The size in bytes of a stream's file, None if it is not a file."""
     try:
         status = os.fstat(stream.fileno())
     except OSError:

@@ -1,4 +1,6 @@
-"""How a dbt command ends that could not land some of Kafka's topics, and has done all the rest."""
+"""The end of a dbt command that could not land some of Kafka's topics, and has done everything
+else.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -7,7 +9,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 
 class TopicsStalledError(DbtRuntimeError):
-    """``sentence`` is what is wrong with the topics, ``results`` are dbt's of all that has run."""
+    """Some Kafka topics have stalled. ``sentence`` names them and the reason; ``results`` are
+    dbt's of everything that has run.
+    """
 
     def __init__(self, sentence: str, results: Sequence[Any]) -> None:
         super().__init__(f"cdc_lakehouse\n{sentence}")
@@ -16,8 +20,8 @@ class TopicsStalledError(DbtRuntimeError):
 
 
 def stalled_by(error: Exception) -> TopicsStalledError | None:
-    """The topics that a command of dbt could not land, if that is what has ended it with an error;
-    models or tests that have failed too are told by its results.
+    """The stalled topics, if they are why a dbt command has ended with an error. Failed models or
+    tests are in its results.
     """
     cause = error.__cause__
     return cause if isinstance(cause, TopicsStalledError) else None

@@ -1,1 +1,1 @@
-"""Maintenance of tables: their policies, what is done by them, and who may still read what."""
+"""Maintenance of tables: their policies, its steps, and the readers' marks that it keeps valid."""

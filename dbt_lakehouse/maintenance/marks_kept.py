@@ -1,11 +1,12 @@
-"""Tables whose rows are changed under those that read them as they grow.
+"""Keep the marks of readers valid when rows of the table that they read are rewritten.
 
-Whoever forgets a key, or purges, makes commits that rewrite rows and have nothing new. By itself a
-mark (``marks``) outlives that as long as its snapshot is kept; once that has expired, a rewritten
-row looks like a new one. So the marks of all who had read everything are brought on behind it.
+To forget a key, or to purge, is to commit rewritten rows without anything new. A mark (``marks``)
+survives that only as long as its snapshot is kept; after the snapshot has expired, a rewritten
+row looks like a new one. So the marks of all readers that had read everything are moved past the
+commit.
 
-A change log has marks on other_events and on bronze, and reads bronze as far as other_events has:
-it follows it.
+A change log has marks on other_events and on bronze, and follows other_events: it reads bronze as
+far as other_events has.
 
 Names of tables are ``schema.table``.
 """
@@ -28,14 +29,12 @@ _LOG_TIMES: Final = "log_times"
 
 
 def readers_in(spark: SparkSession) -> dict[str, list[str]]:
-    """The lake's tables that note what they have read of others, of any target: by what they have
-    read.
-    """
+    """The lake's tables with marks on others, of any target, by the table that they have read."""
     found: dict[str, list[str]] = {}
     for schema in tables.schemas_of(spark):
         for name in tables.tables_in(spark, schema):
             table = tables.look_at(spark, ".".join(quoted([schema, name])))
-            # Of log_times, a mark says up to where its rows were found, and nothing is read by it.
+            # A mark of log_times says up to where its rows were found; nothing is read by it.
             if table is not None and name != _LOG_TIMES:
                 for upstream in marks.marks_of(table):
                     found.setdefault(upstream, []).append(f"{schema}.{name}")
@@ -43,8 +42,8 @@ def readers_in(spark: SparkSession) -> dict[str, list[str]]:
 
 
 def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted = None) -> bool:
-    """Whether nothing is left for the reader's next run, of what it wants of the upstream; a change
-    log wants what it declares.
+    """Whether the reader's next run has nothing left to read of what it wants of the upstream; a
+    change log wants what it declares.
     """
     followed = _followed(spark, reader, upstream)
     if followed is not None:
@@ -63,7 +62,7 @@ def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted
 
 
 def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:
-    """The table that a reader of an upstream follows: other_events; None for no such one."""
+    """The table that a reader of an upstream follows: other_events; otherwise None."""
     table = tables.look_at(spark, reader)
     for name in () if table is None else marks.marks_of(table).keys() - {upstream}:
         other = tables.look_at(spark, name)
@@ -73,15 +72,17 @@ def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:
 
 
 def _declared_sources(table: Table) -> Wanted:
-    """The source tables whose events a change log takes; None for any, or for another table."""
+    """The source tables whose events a change log takes; None for any, or for other kinds of
+    tables.
+    """
     text = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
     sources: Wanted = json.loads(text).get("sources") if text else None
     return sources
 
 
 def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[str, str]:
-    """What a reader is to note once it needs nothing of an upstream as it is now; none if it has
-    noted that.
+    """The notes of a reader that needs nothing more of an upstream as it is now; empty if it has
+    noted that already.
     """
     table, read = tables.look_at(spark, reader), tables.look_at(spark, upstream)
     assert table is not None and read is not None
@@ -91,8 +92,8 @@ def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[st
 
 @contextmanager
 def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str) -> Iterator[None]:
-    """While rows of a table are changed, and none are added: those readers that have read all that
-    they want of it before have read all of it then.
+    """Change rows of a table, without adding any, within the context. Readers that have read all
+    that they want of it before have read all of it afterwards.
     """
     done = [
         reader
@@ -101,7 +102,8 @@ def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str)
     ]
     # No reader is ahead of the table that it reads.
     done.sort(key=lambda reader: _followed(spark, reader, upstream) is not None)
-    # Before it too: what breaks off is repeated, and finds marks whose snapshots have not expired.
+    # Before the change too: an interrupted one is repeated, and then finds marks whose snapshots
+    # have not expired.
     _move_on(spark, done, upstream)
     yield
     _move_on(spark, done, upstream)

@@ -1,8 +1,8 @@
-"""Files in a table's folder that none of its snapshots names.
+"""Orphan files: files in a table's folder that none of its snapshots names.
 
-They are those of a run or a landing that was killed, or of a commit that failed. Files from before
-the lake was begun are none of these: they are of another lake, whose catalog was lost or exchanged,
-and may be all that is left of it.
+They come from a run or a landing that was killed, or from a failed commit. Files from before the
+lake was begun don't count: they belong to another lake, whose catalog was lost or exchanged, and
+may be all that is left of it.
 """
 
 import re
@@ -18,10 +18,10 @@ from dbt_lakehouse.spark.jvm import java_class, java_session
 
 
 class Orphans(NamedTuple):
-    """Their addresses."""
+    """The addresses of orphan files."""
 
     ours: list[str]
-    """Those that were written since the lake was begun."""
+    """Files written since the lake was begun."""
     older: list[str]
 
 
@@ -31,10 +31,10 @@ def find(spark: SparkSession, name: str, before: datetime) -> Orphans:
     result = (
         actions.get(java_session(spark))
         .deleteOrphanFiles(tables.load(spark, name))
-        # By Iceberg's file access: Hadoop's has none to buckets.
+        # Through Iceberg's file IO: Hadoop's has no access to buckets.
         .usePrefixListing(True)
         .olderThan(int(before.timestamp() * 1_000))
-        # Collects what it is given, and deletes nothing.
+        # Collects the addresses, and deletes nothing.
         .deleteWith(java_class("java.util.stream.Stream").builder())
         .execute()
     )
@@ -56,7 +56,9 @@ def delete(spark: SparkSession, name: str, files: Iterable[str]) -> None:
 def _written_since(
     spark: SparkSession, name: str, files: Sequence[str], moment: datetime | None
 ) -> set[str]:
-    """The paths of those files that were written since the moment; of all if it is not known."""
+    """The paths of the files that were written since the moment; all of them if the moment is
+    unknown.
+    """
     if moment is None:
         return {_path(each) for each in files}
     storage = tables.load(spark, name).io()

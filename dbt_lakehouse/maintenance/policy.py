@@ -1,5 +1,5 @@
-"""What maintenance does to a table: the policy that its description declares, what of it there is
-to do by the table's own figures, and what was done.
+"""The maintenance policy of a table from its description, the work that is due by the table's own
+figures, and the record of work done.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,23 +11,23 @@ from msgspec import Meta
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.texts import counted, did_you_mean
 
-# Tables that keep a history which only maintenance bounds.
+# Tables whose history only maintenance bounds.
 _MATERIALIZATIONS: Final = frozenset(
     {
         *("append_only", "other_events", "change_log", "current_state", "history"),
         *("state_table", "incremental"),
     }
 )
-# What Iceberg makes manifests of (its commit.manifest.target-size-bytes).
+# Iceberg's target size of manifests (commit.manifest.target-size-bytes).
 _MANIFEST_BYTES: Final = 8 << 20
 _MOST_MANIFESTS: Final = 8
 
 
 class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rows that count no more, since there is a greater one of the same key."""
+    """Superseded rows: there is a greater row with the same key."""
 
     of: tuple[str, ...]
-    """The columns of the key."""
+    """The key columns."""
     by: tuple[str, ...]
     """The columns that are compared, in this order."""
 
@@ -37,29 +37,29 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     target_file_mb: Annotated[int, Meta(ge=1)] = 512
-    """The size of data files; those below three quarters of it are small."""
+    """The target size of data files; files below three quarters of it are small."""
     min_files: Annotated[int, Meta(ge=2)] = 5
-    """From so many small files in a partition on, they become large ones."""
+    """The number of small files in a partition from which on they are rewritten into large ones."""
     deleted_rows_percent: Annotated[float, Meta(ge=0, le=100)] = 10
-    """A data file of whose rows so many are deleted is rewritten without them."""
+    """A data file with this percentage of deleted rows is rewritten without them."""
     snapshot_retention_days: Annotated[float, Meta(ge=0, le=100_000)] = 7
-    """Older snapshots go."""
+    """Older snapshots are expired."""
     orphan_retention_hours: Annotated[float, Meta(ge=25, le=1_000_000)] = 26
-    """Files that no snapshot names go when they are so old."""
+    """Files that no snapshot names are deleted at this age."""
     sort_by: tuple[str, ...] = ()
-    """Columns by which the rows of rewritten files are sorted; none leaves them in their order."""
+    """The sort columns of rewritten files; empty keeps the order of their rows."""
     superseded: Superseded | None = None
-    """Which rows are deleted."""
+    """The rows to delete."""
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it names."""
+        """The columns that the policy names."""
         named = [] if self.superseded is None else [*self.superseded.of, *self.superseded.by]
         return [*self.sort_by, *named]
 
     @property
     def small_file_bytes(self) -> int:
-        """Below it a data file is small, by Iceberg's own measure."""
+        """The size below which a data file is small, by Iceberg's own measure."""
         return self.target_file_bytes * 3 // 4
 
     @property
@@ -69,12 +69,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Candidate(NamedTuple):
-    """A table that is maintained."""
+    """A table to maintain."""
 
     schema: str
     name: str
     model: str
-    """The model or source table that it is of."""
+    """The model or source table that it belongs to."""
     policy: Policy
 
     @property
@@ -84,15 +84,15 @@ class Candidate(NamedTuple):
 
 
 def retention_days(variables: Mapping[str, Any]) -> float:
-    """How long snapshots are kept, where a table's policy says nothing else."""
+    """The retention of snapshots where a table's policy has none."""
     return float(variables.get("snapshot_retention_days", 7))
 
 
 def candidates(manifest: Any, chosen: Sequence[str], retention_days: float) -> list[Candidate]:
-    """The tables of bronze and of incremental models in dbt's manifest; of those, where any are
-    ``chosen``, by their names (``orders``, ``gold.orders``), those alone.
+    """The tables of bronze and of incremental models in dbt's manifest; if any names are
+    ``chosen`` (``orders``, ``gold.orders``), only those.
 
-    Raises ``ConfigurationError`` for an unknown name and for a policy that can't be meant.
+    Raises ``ConfigurationError`` for an unknown name and for an invalid policy.
     """
     found = [
         Candidate(node.schema, alias, node.name, policy)
@@ -112,7 +112,7 @@ def candidates(manifest: Any, chosen: Sequence[str], retention_days: float) -> l
 
 
 def _described(manifest: Any) -> Iterator[tuple[Any, str]]:
-    """Their nodes, each with its table's name."""
+    """The nodes of maintained tables, each with its table's name."""
     for source in manifest.sources.values():
         if source.source_name == "bronze":
             yield source, source.identifier
@@ -122,8 +122,8 @@ def _described(manifest: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _policy(node: Any, retention_days: float) -> Policy:
-    # dbt replaces a key of meta as a whole where a project has it too, so what the package says of
-    # its own tables is another one.
+    # dbt replaces a key of meta as a whole where a project has it too, so the package keeps its
+    # own policies under another key.
     own = node.config.meta.get("own_maintenance", {})
     declared = node.config.meta.get("maintenance", {})
     try:
@@ -138,33 +138,33 @@ def _policy(node: Any, retention_days: float) -> Policy:
 
 
 class Figures(NamedTuple):
-    """A table's files."""
+    """Figures of a table's files."""
 
     data_files: int
     to_rewrite: int
-    """Small ones and those with deleted rows, in partitions with enough of them."""
+    """Small files and those with deleted rows, in partitions with enough of them."""
     manifests: int
     manifest_bytes: int
 
 
 def is_worth_merging(figures: Figures) -> bool:
-    """Whether manifests are to be merged: there are more than a few, and twice as many as their
-    size asks for.
+    """Whether manifests are worth merging: there are more than a few, and twice as many as their
+    total size needs.
     """
     needed = figures.manifest_bytes // _MANIFEST_BYTES + 1
     return figures.manifests > max(_MOST_MANIFESTS, 2 * needed)
 
 
 def small_files(summary: Mapping[str, str], policy: Policy) -> int:
-    """How many small data files a table has at least, by the summary of its newest commit: all
-    others together are no larger than the table.
+    """The least number of small data files in a table, by the summary of its newest commit: all
+    other files together are no larger than the table.
     """
     files, size = (int(summary.get(f"total-{name}", 0)) for name in ("data-files", "files-size"))
     return max(0, files - size // policy.small_file_bytes)
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to a table, or, in a dry run, what there is to do."""
+    """The maintenance of a table that was done or, in a dry run, is due."""
 
     table_name: str
     data_files_before: int
@@ -176,24 +176,24 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     merged_manifests: int = 0
     expired_snapshots: int = 0
     deleted_files: int = 0
-    """With the snapshots."""
+    """Files deleted with expired snapshots."""
     orphan_files: int = 0
     older_files: int = 0
-    """Files of no snapshot that were there before the lake was begun; they stay."""
+    """Files of no snapshot from before the lake was begun; they stay."""
     seconds: float = 0.0
 
     @property
     def is_changed(self) -> bool:
-        """Whether there was anything to do."""
+        """Whether there was any work."""
         done = (self.rewritten_files, self.merged_manifests, self.expired_snapshots)
         return any((*done, self.orphan_files, self.superseded_rows))
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return msgspec.json.encode(self).decode()
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         is_plan = self.data_files_after is None
         what = [
             (

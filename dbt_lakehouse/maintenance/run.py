@@ -1,9 +1,9 @@
-"""Maintenance of tables: what of ``policy`` there is to do, done by Iceberg's procedures.
+"""Maintenance of tables: the work that ``policy`` finds due, done by Iceberg's procedures.
 
-Rows stay what they are, with the numbers of the commits that wrote them: readers that have not read
-all, or whose last snapshot is gone, go on by those (``marks``). Each step can be repeated; readers
-go on with the snapshot that they began with, and files of who is at work are younger than what is
-deleted.
+Rows stay the same, with the sequence numbers of the commits that wrote them. By those, readers
+that have not read everything, or whose last snapshot is gone, go on (``marks``). Each step can be
+repeated; running readers keep the snapshot that they began with, and files of running writers are
+too young to be deleted.
 """
 
 import time
@@ -34,17 +34,19 @@ from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 TABLE: Final = f"{CATALOG}.bronze.maintained"
-# What the profile gives to new tables.
+# Properties that the profile gives to new tables.
 _TRIMMED: Final = "write.metadata.delete-after-commit.enabled"
-# Iceberg's format version; before, files of deletes name rows by file and place.
+# Iceberg's format version with deletion vectors; before, delete files name rows by file and
+# position.
 _VECTORS_SINCE: Final = 3
 
 
 def maintain(
     spark: SparkSession, candidates: Sequence[Candidate], *, dry_run: bool
 ) -> Iterator[Maintained]:
-    """What was done to each table that is there and has rows, when it is done; at last all of it is
-    kept in ``bronze.maintained``. A dry run only looks. Raises ``ConfigurationError``.
+    """Maintain the tables that exist and have rows, and yield each result when it is done; at the
+    end all results are written to ``bronze.maintained``. A dry run only looks. Raises
+    ``ConfigurationError``.
     """
     done = []
     for number, each in enumerate(candidates, 1):
@@ -60,8 +62,8 @@ def maintain(
 def maintain_table(
     spark: SparkSession, candidate: Candidate, *, with_orphans: bool = True
 ) -> Maintained | None:
-    """What was done to a table; None if it is not there or has no rows. To find orphans, all that
-    lies in its folder is listed. Raises ``ConfigurationError``.
+    """The result of maintaining a table; None if it does not exist or has no rows. To find orphan
+    files, its whole folder is listed. Raises ``ConfigurationError``.
     """
     table = _table(spark, candidate)
     if table is None:
@@ -132,7 +134,7 @@ def _maintained(
         tables.set_properties(spark, name, missing)
     oldest = _ago(days=policy.snapshot_retention_days)
     if _expiring(_known(spark, name), oldest):
-        # What earlier commits say of the table, and what it keeps that speaks of them, would go.
+        # Notes in earlier commits, and properties tied to them, would be lost.
         commits.carry_on(spark, name)
         before = _known(spark, name)
         counts = _call(spark, "expire_snapshots", name, f"older_than => {_sql(oldest)}")
@@ -158,7 +160,7 @@ def _maintained(
 
 
 def _superseded(spark: SparkSession, name: str, policy: Policy) -> int:
-    """How many rows count no more."""
+    """The number of superseded rows."""
     if policy.superseded is None:
         return 0
     query = f"""
@@ -182,7 +184,7 @@ def _delete_superseded(spark: SparkSession, name: str, policy: Policy) -> None:
 
 
 def _newest(name: str, superseded: Superseded) -> str:
-    """SQL of the greatest row of each key that has several."""
+    """SQL of the greatest row of each key with several rows."""
     key, by = (", ".join(quoted(columns)) for columns in (superseded.of, superseded.by))
     return f"select {key}, max(struct({by})) as newest from {name} group by all having count(*) > 1"
 
@@ -194,7 +196,7 @@ def _is_superseded(superseded: Superseded) -> str:
 
 
 def _sorting(policy: Policy) -> list[str]:
-    """Arguments of the procedure that rewrites files, for the order of their rows."""
+    """The arguments of the rewrite procedure for the order of rows."""
     if not policy.sort_by:
         return []
     order = ", ".join(quoted(policy.sort_by))
@@ -216,7 +218,7 @@ def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Fi
     sizes = [manifest.length() for manifest in manifests]
     files = _data_files(table)
     to_rewrite = 0
-    # The newest commit counts them: in most tables there is nothing to look for.
+    # The newest commit has their number: most tables have nothing to look for.
     if files >= policy.min_files or int(table.chain[0].summary.get("total-delete-files", 1)):
         place = "partition" if loaded.spec().isPartitioned() else "spec_id"
         row = spark.sql(
@@ -246,14 +248,14 @@ def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Fi
 
 
 def _deleted_rows(name: str, loaded: Any) -> str:
-    """SQL of how many rows of each data file are deleted."""
+    """SQL of the number of deleted rows in each data file."""
     if java_class("org.apache.iceberg.TableUtil").formatVersion(loaded) < _VECTORS_SINCE:
         return f"""
             select file_path, count(*) as rows
             from {CATALOG}.{name}.position_deletes
             group by 1
         """
-    # A deletion vector says its file and how many they are.
+    # A deletion vector names its file and the number of its rows.
     return f"""
         select referenced_data_file as file_path, sum(record_count) as rows
         from {CATALOG}.{name}.delete_files
@@ -264,8 +266,8 @@ def _deleted_rows(name: str, loaded: Any) -> str:
 def _delete_orphans(
     spark: SparkSession, name: str, policy: Policy, *, dry_run: bool
 ) -> tuple[int, int]:
-    """How many files no snapshot names, which are deleted but in a dry run; and how many more are
-    another lake's and stay.
+    """Delete the files that no snapshot names, except in a dry run. Returns their number, and the
+    number of files that belong to another lake and stay.
     """
     found = orphans.find(spark, name, _ago(hours=policy.orphan_retention_hours))
     if not dry_run:
@@ -293,7 +295,7 @@ def _snapshots(table: Table) -> int:
 
 
 def _expiring(table: Table, oldest: datetime) -> int:
-    """How many snapshots were made before this moment, the current one left out."""
+    """The number of snapshots from before a moment, without the current one."""
     return sum(1 for each in table.chain[1:] if each.made_at < oldest)
 
 
@@ -306,7 +308,7 @@ def _sql(moment: datetime) -> str:
 
 
 def keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
-    """Keep what was done in ``bronze.maintained``."""
+    """Record the maintenance in ``bronze.maintained``."""
     if not done:
         return
     spark.sql(

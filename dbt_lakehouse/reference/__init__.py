@@ -1,1 +1,1 @@
-"""Plain folds that say what the tables must hold. They share nothing with the SQL."""
+"""Plain folds that define what the tables must hold. They share nothing with the SQL."""

@@ -1,4 +1,4 @@
-"""Histories of two times as plain folds: what the SQL of them is held against."""
+"""Bitemporal histories as plain folds, with which the SQL is compared."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -7,8 +7,8 @@ from dbt_lakehouse.reference.history import Version
 
 
 class Belief(NamedTuple):
-    """A version that runs held for true from ``recorded_from`` until ``recorded_to``, None for
-    still; UTC microseconds since the epoch.
+    """A version that runs believed from ``recorded_from`` until ``recorded_to`` (None: still);
+    UTC microseconds since the epoch.
     """
 
     version: Version
@@ -17,9 +17,9 @@ class Belief(NamedTuple):
 
 
 def beliefs(runs: Iterable[tuple[int, Sequence[Version]]]) -> list[Belief]:
-    """What was believed of one key, in the order of its beginning: of each run its moment and the
-    versions by all events until then. What is believed for no time, in two runs of one moment, was
-    never believed.
+    """The beliefs about one key, in the order of their beginning, from each run's moment and the
+    versions by all events until then. A version believed for no time, in two runs of one moment,
+    does not count.
     """
     ended: list[Belief] = []
     held: dict[Version, int] = {}

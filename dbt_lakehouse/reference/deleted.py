@@ -1,7 +1,7 @@
-"""The rows of deleted keys as a plain fold: what gold tables that keep them are held against.
+"""The rows of deleted keys as a plain fold, with which gold tables that keep them are compared.
 
-It takes the folds and the order of ``fold``, and shares nothing with the SQL. As the SQL function
-``reference_deleted_row`` it serves ``dbt test``.
+It uses the folds and the order of ``fold``, and shares nothing with the SQL. ``dbt test`` calls
+it as the SQL function ``reference_deleted_row``.
 
     of a key whose state is not live, its events in the order of its history:
         the row is the fold of those up to its last write; without a write, what its first delete
@@ -31,9 +31,10 @@ _ENDS = ("delete", "truncate")
 
 
 class DeletedRow(NamedTuple):
-    """The last row of a key; UTC microseconds since the epoch. ``position`` and ``occurred_at`` are
-    those of the event that deleted it, or of the row's own last one if it expired; ``written``: the
-    place of the latter, None if no event of the log has written the row.
+    """The last row of a key; UTC microseconds since the epoch. ``position`` and ``occurred_at``
+    are those of the event that deleted it, or of the row's own last event if it expired.
+    ``written`` is the place of the row's last event, None if no event of the log has written the
+    row.
     """
 
     deleted_at: int
@@ -96,7 +97,7 @@ def _is_by(time: int | None, other: int | None) -> bool:
 def _ended(by: Change, time: int | None, row: State, newest: int | None) -> DeletedRow:
     times = [each for each in (time, row.expires_at) if each is not None]
     return DeletedRow(
-        # Neither time is known: before all others.
+        # Without known times: before all others.
         deleted_at=min(times, default=0),
         position=by.position,
         occurred_at=known_time(by),
@@ -109,7 +110,7 @@ def _ended(by: Change, time: int | None, row: State, newest: int | None) -> Dele
 
 
 def _moment(change: Change) -> int | None:
-    """When a delete happened, or was logged."""
+    """The time at which a delete happened, or was logged."""
     time = known_time(change)
     return change.position.log_time if time is None else time
 

@@ -1,4 +1,4 @@
-"""What became of each event of a key, by the folds that say what gold must be."""
+"""The fate of each event of a key, by the folds that define gold."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -18,25 +18,27 @@ from dbt_lakehouse.reference.fold import (
 
 
 class Fate(StrEnum):
-    """What became of an event."""
+    """The fate of an event."""
 
     APPLIED = "applied"
     UNCHANGED = "changes_nothing"
-    """Applied, and the row is what it was: a duplicate."""
+    """Applied, without changing the row: a duplicate."""
     DELETE = "delete"
     LATE = "late"
-    """Older than one before it in the log: rejected."""
+    """Rejected, since it is older than one before it in the log."""
     PLACED = "late_in_place"
-    """Older than one before it in the log, and put in its place: of tables of partial images."""
+    """Older than one before it in the log, and put in its place: in tables of partial images."""
     TRUNCATE = "truncate"
     BEFORE_TRUNCATE = "before_truncate"
-    """Whatever it was, a truncate has taken it away."""
+    """A later truncate has removed its effect, whatever that was."""
     OTHER_TABLE = "other_table"
-    """A truncate of another source table than the one that the row came from."""
+    """A truncate of another source table than the row's."""
 
 
 APPLIED = frozenset({Fate.APPLIED, Fate.UNCHANGED, Fate.DELETE, Fate.TRUNCATE})
-"""Those of events that were the newest when they came; the state is that after the last of them."""
+"""The fates of events that were the newest when they came; the state is that after the last of
+them.
+"""
 
 
 def fates(

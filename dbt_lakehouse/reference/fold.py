@@ -1,7 +1,7 @@
-"""The semantics of current state as a plain fold: what every gold table is held against.
+"""The semantics of current state as a plain fold, with which every gold table is compared.
 
-It follows the definition word for word and shares nothing with the SQL that builds gold. As the SQL
-function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fold`` themselves.
+It follows the definition word for word and shares nothing with the SQL that builds gold. ``dbt
+test`` calls it as the SQL function ``reference_fold``; the scenario tests call ``fold`` directly.
 
     for each key, its events in log order:
         truncate of the source table that its state came from, or of the log's only one:
@@ -11,10 +11,11 @@ function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fo
         max(both); a column that the event leaves as it was keeps what the row had
     at the end of a run: a row with expires_at <= as_of is absent, but its state stays
 
-A log can be of several source tables. A state came from that of the event that was applied last, so
-another table's truncate changes nothing of it.
+A log can have several source tables. A state comes from the source table of the event that was
+applied last, so another table's truncate does not change it.
 
-Of partial rows, ``fold_partial``: each event's row rests on the row that the one before it left.
+``fold_partial`` is for partial rows: each event's row rests on the row that the one before it
+left.
 
     for each key, its events in the order of its history: the log's, or by (time, log order), where
     the time of one without a time is the newest known time before it in the log:
@@ -34,9 +35,9 @@ DAY_IN_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 
 
 class Position(NamedTuple):
-    """Log order: ``log_time`` (microseconds), then the rest. A missing log time comes first. Where
-    the log is ordered by its source, the place that the source says comes before all that; one that
-    says none is the first.
+    """Log order: ``log_time`` (microseconds), then the rest. A missing log time comes first. If
+    the source orders the log, the source's place comes before all that; an event without one is
+    first.
     """
 
     log_time: int | None
@@ -50,9 +51,9 @@ class Position(NamedTuple):
 class Change(NamedTuple):
     """One event of a key, or a truncate; times in UTC microseconds since the epoch.
 
-    ``values`` are the row's columns as text, in some fixed order; ``unchanged`` are the places of
-    those that the event leaves as they were. ``source`` names the source table that it is of; None
-    where the log has only one.
+    ``values`` are the row's columns as text, in some fixed order; ``unchanged`` are the indexes
+    of those that the event leaves unchanged. ``source`` is its source table; None where the log
+    has only one.
     """
 
     operation: str
@@ -66,7 +67,7 @@ class Change(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is left of a key: whether it has a row, the event that made it so, the row, and the
+    """The final state of a key: whether it has a row, the event that decided it, the row, and the
     source table of that event.
     """
 
@@ -80,7 +81,7 @@ class State(NamedTuple):
 
 
 def known_time(change: Change) -> int | None:
-    """The change's time, unless it is unknown or can't be right."""
+    """The change's time, unless it is unknown or impossible."""
     if change.occurred_at is None or change.kafka_timestamp is None:
         return change.occurred_at
     ahead = change.occurred_at - change.kafka_timestamp
@@ -116,7 +117,7 @@ def log_order(change: Change) -> Order:
 
 
 def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -> State | None:
-    """The state of one key after all its changes, or None if it has none."""
+    """The state of one key after all its changes, or None without changes."""
     state: State | None = None
     for _, after in states_along(changes, order_by_source_time=order_by_source_time):
         state = after
@@ -126,7 +127,9 @@ def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -
 def states_along(
     changes: Iterable[Change], *, order_by_source_time: bool
 ) -> Iterator[tuple[Change, State | None]]:
-    """The changes in log order, each with the state after it: the one before, if it is rejected."""
+    """The changes in log order, each with the state after it: the previous state, if it is
+    rejected.
+    """
     state: State | None = None
     for change in sorted(changes, key=log_order):
         time = known_time(change)
@@ -166,7 +169,7 @@ def _expired(state: State | None, as_of: int) -> State | None:
 def fold_partial(
     changes: Iterable[Change], *, order_by_source_time: bool, as_of: int
 ) -> State | None:
-    """``fold`` for events that leave columns as they were: the last row of the history."""
+    """``fold`` for events that leave columns unchanged: the last row of the history."""
     order = history_order(own_changes(changes), by_source_time=order_by_source_time)
     if not order:
         return None
@@ -189,7 +192,7 @@ def fold_partial(
 
 def own_changes(changes: Iterable[Change]) -> list[Change]:
     """A key's events in log order, without the truncates that don't change it: those of other
-    source tables than the one that the key's newest event before came from, if it has one.
+    source tables than that of the key's latest event before, if there is one.
     """
     own: list[Change] = []
     source: str | None = None
@@ -203,10 +206,10 @@ def own_changes(changes: Iterable[Change]) -> list[Change]:
 
 
 def history_order(changes: Iterable[Change], *, by_source_time: bool) -> list[Change]:
-    """A key's events in the order in which its history takes them.
+    """A key's events in the order of its history.
 
-    By source time, a truncate starts anew: what the log has before it stays before it; what comes
-    behind it and is older by its time is left out.
+    By source time, a truncate starts afresh: events before it in the log stay before it, and events
+    behind it that are older by their time are left out.
     """
     log = sorted(changes, key=log_order)
     if not by_source_time:
@@ -229,13 +232,13 @@ def history_order(changes: Iterable[Change], *, by_source_time: bool) -> list[Ch
 
 
 def _by_time(timed: list[tuple[int | None, Change]]) -> list[Change]:
-    # They are in log order, and sorting keeps that among equals.
+    # They are in log order, and a stable sort keeps that among equals.
     timed.sort(key=lambda each: (each[0] is not None, each[0] or 0))
     return [change for _, change in timed]
 
 
 def rows_along(order: Sequence[Change]) -> list[tuple[str | None, ...] | None]:
-    """The row after each event, None where there is none."""
+    """The row after each event, None without one."""
     rows: list[tuple[str | None, ...] | None] = []
     row: tuple[str | None, ...] | None = None
     expires_at: int | None = None
@@ -249,7 +252,7 @@ def rows_along(order: Sequence[Change]) -> list[tuple[str | None, ...] | None]:
         else:
             values = list(change.values)
             if row is not None:
-                # Else they are what the event has there: the text of a null.
+                # Otherwise they are what the event has there: the text of a null.
                 for place in change.unchanged:
                     values[place] = row[place]
             row = tuple(values)
@@ -259,7 +262,7 @@ def rows_along(order: Sequence[Change]) -> list[tuple[str | None, ...] | None]:
 
 
 def newest_of(*times: int | None) -> int | None:
-    """The newest of those that are known."""
+    """The newest of the known times."""
     return max((time for time in times if time is not None), default=None)
 
 
@@ -268,7 +271,7 @@ def is_before(time: int | None, other: int | None) -> bool:
     return time is not None and other is not None and time < other
 
 
-# The SQL function's types: the changes of one key in any order, and what became of them.
+# The SQL function's types: the changes of one key in any order, and their result.
 POSITION_TYPE = (
     "struct<log_time:bigint,topic:string,partition:int,offset:bigint,event_index:int,source:string>"
 )

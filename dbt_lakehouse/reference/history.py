@@ -1,7 +1,7 @@
-"""History tables and keyless tables as plain folds: what the SQL of both is held against.
+"""Histories and keyless tables as plain folds, with which the SQL of both is compared.
 
-Like ``fold``, whose events and order these two take, they follow the definition word for
-word and share nothing with the SQL. Times are UTC microseconds since the epoch. The SQL function
+Like ``fold``, whose events and order they use, they follow the definition word for word and share
+nothing with the SQL. Times are UTC microseconds since the epoch. The SQL function
 ``reference_history`` is for ``dbt test``.
 """
 
@@ -27,9 +27,9 @@ Values = tuple[str | None, ...]
 
 
 class Version(NamedTuple):
-    """A row as it was from ``valid_from`` until ``valid_to``, and the last event that says so.
+    """A row's version from ``valid_from`` until ``valid_to``, and its last event.
 
-    ``valid_to`` None is open, ``valid_from`` None before all times (no event says when).
+    ``valid_to`` None is open; ``valid_from`` None is before all times (no event says when).
     """
 
     valid_from: int | None
@@ -55,11 +55,11 @@ def history(
 ) -> list[Version]:
     """The versions of one key, the oldest first.
 
-    A truncate of the table that the key's newest event came from deletes the key, if the key has an
-    event since the truncate before. That of a full snapshot (its event index is below 0) does not
-    if the snapshot read the key: if a whole row that was read comes next, not older by its time.
-    ``tracked`` are the places of the columns that alone make a new version; None makes one of each
-    event.
+    A truncate of the source table of the key's newest event deletes the key, if the key has an
+    event since the previous truncate. A full snapshot's truncate (with an event index below 0)
+    does not if the snapshot read the key: if the next event is a complete row that was read, and
+    not older by its time. ``tracked`` are the indexes of the columns whose changes make a new
+    version; None makes one for each event.
     """
     log = own_changes(changes)
     idle = idle_truncates(log) | _snapshots_that_read(log)
@@ -76,7 +76,8 @@ def history(
         if row is None or (not is_last and begin == end):
             continue
         expires_at = change.expires_at
-        # What the next event finds expired has ended then, though its time may be ahead of ours.
+        # A version that the next event finds expired has ended, though that event's time may be
+        # ahead of ours.
         if expires_at is not None and (end is not None or expires_at <= as_of):
             if begin is not None and expires_at <= begin:
                 continue
@@ -97,7 +98,7 @@ def history(
 
 
 def idle_truncates(log: list[Change]) -> set[Position]:
-    """The truncates that come at once after another one, or first: they don't change the key."""
+    """The truncates that come directly after another one, or first: they don't change the key."""
     kinds = ["truncate", *(change.operation for change in log)]
     return {
         change.position
@@ -107,7 +108,7 @@ def idle_truncates(log: list[Change]) -> set[Position]:
 
 
 def _snapshots_that_read(log: list[Change]) -> set[Position]:
-    """The truncates of snapshots that have read the key themselves."""
+    """The truncates of snapshots that have read the key."""
     return {
         change.position
         for change, behind in pairwise(log)
@@ -121,7 +122,7 @@ def _snapshots_that_read(log: list[Change]) -> set[Position]:
 
 
 def _begins(order: list[Change]) -> list[int | None]:
-    """When each event's state begins: never before the one before it."""
+    """The beginning of each event's state: never before the previous one's."""
     begins: list[int | None] = []
     newest: int | None = None
     for place, change in enumerate(order):
@@ -137,7 +138,7 @@ def _begins(order: list[Change]) -> list[int | None]:
 
 
 def _continues(before: Version, version: Version, tracked: Sequence[int]) -> bool:
-    """Whether a version follows at once and differs in no tracked column."""
+    """Whether a version follows directly and differs in no tracked column."""
     return before.valid_to == version.valid_from and all(
         before.values[place] == version.values[place] for place in tracked
     )
@@ -162,8 +163,8 @@ def reference_history(
 
 
 class RowChange(NamedTuple):
-    """One event of a table without a key: the whole row before it, and after it, and the source
-    table that it is of; None where the log has only one.
+    """One event of a table without a key: the whole row before and after it, and its source
+    table; None where the log has only one.
     """
 
     operation: str
@@ -172,19 +173,19 @@ class RowChange(NamedTuple):
     after: Values | None = None
     source: str | None = None
     beside: Values = ()
-    """What the source said beside it, which tells no rows apart."""
+    """The values that the source gave beside the row, which don't tell rows apart."""
 
 
 class SourceRow(NamedTuple):
-    """A row of a table without a key. Equal rows of two source tables are two."""
+    """A row of a table without a key. Equal rows of two source tables are different."""
 
     values: Values
     source: str | None = None
 
 
 class Copies(NamedTuple):
-    """How often a row is in the table, and the newest event that names it; ``beside`` is of the
-    newest one that added it.
+    """The number of a row's copies, and the newest event that names it; ``beside`` is from the
+    newest event that added it.
     """
 
     number: int
@@ -193,7 +194,7 @@ class Copies(NamedTuple):
 
 
 def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
-    """The rows of a table without a key, and how many there are of each."""
+    """The rows of a table without a key, each with its number of copies."""
     rows: dict[SourceRow, Copies] = {}
     for change in sorted(changes, key=_row_order):
         if change.operation == "truncate":

@@ -1,6 +1,6 @@
-"""The page that a run leaves: what came in, what became of it, and how the last runs compare."""
+"""The page that a run leaves: what came in, its results, and a comparison of the last runs."""
 
 from typing import Final
 
 WEBHOOK_FORMATS: Final = ("json", "slack")
-"""How a webhook can be told."""
+"""The formats of a webhook's messages."""

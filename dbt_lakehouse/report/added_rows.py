@@ -1,4 +1,4 @@
-"""What a run has added to gold tables and their change logs, and taken from them."""
+"""The rows that a run has added to gold tables and their change logs, and removed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,8 +12,8 @@ from dbt_lakehouse.report.facts import Facts
 def tell_of_rows(
     facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
 ) -> None:
-    """How many rows the run has added to each gold table, and how many are gone: a row keeps its
-    number (``_row_id``) as long as it is there, and a new one has a higher one.
+    """Set the numbers of rows that the run has added to each gold table and removed. A row keeps
+    its row id (``_row_id``) as long as it exists, and a new row has a higher one.
     """
     for table in facts.gold:
         metadata = tables[table.name]
@@ -29,7 +29,7 @@ def tell_of_rows(
             continue
         reader.include(table.name)
         rows = reader.added_since(table.name, commits.before(metadata, since).sequence)
-        # With `where` DuckDB would compare what the files hold, which leave new rows' numbers out.
+        # With `where` DuckDB would use the files' bounds, which leave out new rows' ids.
         query = f"select count(*) filter (_row_id >= {first}) from {rows}"
         row = reader.query(query).fetchone()
         assert row is not None
@@ -39,7 +39,9 @@ def tell_of_rows(
 def tell_of_logs(
     facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
 ) -> None:
-    """What the run has added to change logs, told with the gold tables that are made of them."""
+    """Set the numbers of rows that the run has added to change logs, on the gold tables made from
+    them.
+    """
     counts: dict[str, tuple[int, int, int]] = {}
     for table in facts.gold:
         if table.log is None or table.log not in tables:

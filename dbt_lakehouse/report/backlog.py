@@ -1,5 +1,5 @@
-"""What a table, and those that it is made of, have not read yet: its backlog, from the marks in its
-commits and, of other_events, from the rows that are new.
+"""The backlog of a table: what it and its upstreams have not read yet, from the marks in its
+commits and, for other_events, from the new rows.
 """
 
 import json
@@ -22,15 +22,15 @@ from dbt_lakehouse.runs.source_filter import (
 )
 
 BRONZE: Final = "bronze.raw_payloads"
-# Of all that models read, what they read from the start at each run.
+# Upstreams that models read from the start at each run.
 REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
-# As runs.model_run has it.
+# The same name as in runs.model_run.
 _DECLARED: Final = "lakehouse.declared"
 
 
 def is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]) -> bool | None:
-    """Whether there is something that a table, or one that it is made of, has not read; None if
-    that can't be told: it notes nothing of what it reads, or its model is not known.
+    """Whether a table, or one of its upstreams, has not read something; None if that is unknown:
+    it has no marks, or its model is not known.
     """
     marks = _marks(tables[name])
     answers: list[bool | None] = [] if marks else [None]
@@ -42,8 +42,8 @@ def is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]
 
 
 def _marks(table: Table) -> dict[str, Mark]:
-    """How far a table has read those that its rows are made of. A change log reads bronze as far as
-    other_events has, which tells whether there is anything for it.
+    """The marks of a table on the upstreams that its rows are made from. A change log reads
+    bronze as far as other_events has, which tells whether bronze has anything for it.
     """
     marks = marks_of(table)
     follows = any(_is_events(each) for each in marks)
@@ -75,7 +75,7 @@ def _has_news(
     wanted = _wanted(name, tables[name], nodes)
     if not may_have(tables[upstream], todo, wanted):
         return False
-    # Of other source tables, perhaps.
+    # It may be of other source tables.
     return None if wanted is None and _is_events(upstream) else True
 
 
@@ -88,7 +88,7 @@ def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
     node = nodes.get(name)
     wanted: Wanted = None if node is None else node.wanted
     if wanted is None:
-        # As it was declared when it was last built; no run need be remembered for that.
+        # As declared when it was last built, which needs no record of a run.
         text = table.properties.get(f"{_DECLARED}.{table.noted(_DECLARED)}")
         declared: dict[str, Any] = json.loads(text) if text else {}
         wanted = declared.get("sources")
@@ -98,8 +98,8 @@ def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
 def count_unread(
     name: str, reader: Reader, tables: Mapping[str, Table], nodes: Mapping[str, Node]
 ) -> int | None:
-    """How many rows a table, and those that it is made of, have not read; None if that can't be
-    told any more.
+    """The number of rows that a table and its upstreams have not read; None if that is not known
+    any more.
     """
     total = 0
     for upstream, mark in _marks(tables[name]).items():
@@ -155,8 +155,8 @@ def _unread_payloads(
     reader: Reader,
     tables: Mapping[str, Table],
 ) -> int | None:
-    """How many payloads of the topics that have events of its source tables a change log has not
-    read, of those that other_events has looked at; None if that can't be told.
+    """The number of payloads that a change log has not read, in topics with events of its source
+    tables, among those that other_events has looked at; None if that is unknown.
     """
     topics = topics_with(tables[events], mark.snapshot, sources)
     if not topics:
@@ -178,7 +178,7 @@ def _count(reader: Reader, rows: str) -> int:
 
 
 def _is_of(wanted: Sequence[Sequence[str | None]]) -> str:
-    """Whether an event is of one of these source tables, as SQL."""
+    """An SQL condition that an event is of one of these source tables."""
     sources = (
         " and ".join(
             f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"

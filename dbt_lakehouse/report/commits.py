@@ -1,4 +1,4 @@
-"""What the commits of tables tell of runs: how many rows there were, and when. What they don't tell
+"""What commits of tables tell about runs: the number of rows, and the time. What they don't tell
 is None, and never 0.
 """
 
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from dbt_lakehouse.lake.tables import Snapshot, Table
 
-# To count the new rows of a table, all of it is looked at.
+# The largest table of which new rows are counted, for which all of it is read.
 ROWS_LOOKED_AT: Final = 50_000_000
 
 
 def rows_in(snapshot: Snapshot) -> int | None:
     """The rows of a table as of a commit: those of its files, less those that deletion vectors
-    take away.
+    delete.
     """
     records = snapshot.summary.get("total-records")
     if records is None:
@@ -30,14 +30,14 @@ def rows_now(table: Table) -> int | None:
 
 
 def is_large(table: Table) -> bool:
-    """Whether to look at all of its rows takes too long, or may."""
+    """Whether reading all rows of a table takes too long, or may."""
     rows = rows_now(table)
     return rows is None or rows > ROWS_LOOKED_AT
 
 
 def knows_since(table: Table, moment: datetime) -> bool:
-    """Whether all commits since a moment are kept: none of them has expired, and the table has not
-    been made anew since. Those that it was rolled back behind are its own no longer.
+    """Whether all commits since a moment are kept: none has expired, and the table has not been
+    rebuilt since. Commits that were rolled back don't count.
     """
     if not table.chain:
         return all(made < moment for made, _ in table.log)
@@ -48,8 +48,8 @@ def knows_since(table: Table, moment: datetime) -> bool:
 
 
 def added_since(table: Table | None, moment: datetime) -> int | None:
-    """How many rows a table that has rows added alone has got since a moment: 0 if there is none
-    yet, None if that is not known.
+    """The number of rows appended to an append-only table since a moment: 0 if it does not exist
+    yet, None if that is unknown.
     """
     if table is None:
         return 0
@@ -59,8 +59,8 @@ def added_since(table: Table | None, moment: datetime) -> int | None:
 
 
 def growth(table: Table) -> list[tuple[Snapshot, int]]:
-    """The commits of a table that has rows added alone, with how many they have added; those that
-    have added none, or of which it is not known, are left out. The newest first.
+    """The commits of an append-only table, with the numbers of rows added, without those that
+    have added none or an unknown number. The newest first.
     """
     found = []
     for index, snapshot in enumerate(table.chain):
@@ -71,7 +71,7 @@ def growth(table: Table) -> list[tuple[Snapshot, int]]:
         if rows is not None and before is not None:
             grown = rows - before
         elif snapshot.appends and (added := snapshot.summary.get("added-records")) is not None:
-            # What was before it has expired.
+            # The snapshot before it has expired.
             grown = int(added)
         if grown is not None and grown > 0:
             found.append((snapshot, grown))
@@ -79,13 +79,13 @@ def growth(table: Table) -> list[tuple[Snapshot, int]]:
 
 
 def before(table: Table, moment: datetime) -> Table:
-    """A table as it was before a moment, as far as its commits are kept."""
+    """A table as of before a moment, as far as its commits are kept."""
     return replace(table, chain=tuple(each for each in table.chain if each.made_at < moment))
 
 
 def rows_before(table: Table, moment: datetime) -> int | None:
-    """The rows of a table before a moment, None if that isn't known any more: it was made anew or
-    rolled back, or the commits of then have expired.
+    """The rows of a table before a moment, None if that isn't known any more: it was rebuilt or
+    rolled back, or the commits of that time have expired.
     """
     current = [snapshot for since, snapshot in table.log if since < moment][-1:]
     earlier = before(table, moment).chain
@@ -97,7 +97,7 @@ def rows_before(table: Table, moment: datetime) -> int | None:
 
 
 def written_at(table: Table) -> datetime | None:
-    """When rows of a table were last changed, as far as its commits are kept."""
+    """The last change of a table's rows, as far as its commits are kept."""
     for snapshot in table.chain:
         summary = snapshot.summary
         if "added-data-files" in summary or "added-delete-files" in summary:
@@ -108,7 +108,7 @@ def written_at(table: Table) -> datetime | None:
 
 
 def rows_over(tables: Sequence[Table], moments: Sequence[datetime]) -> list[int | None]:
-    """The rows of several tables together before each moment; None if one of them isn't known."""
+    """The rows of several tables together before each moment; None if one of them is unknown."""
     found: list[int | None] = []
     for moment in moments:
         rows = [rows_before(table, moment) for table in tables]

@@ -1,4 +1,4 @@
-"""What the page says, as values: tables, runs and counts. What is not known is None."""
+"""The content of the page, as values: tables, runs and counts. Unknown values are None."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,27 @@ from dbt_lakehouse.report.runs import RUNS_KEPT, Node, Run
 
 @dataclass(slots=True)
 class TableFacts:
-    """A table, as it is and as the run has left it; what is not known is None."""
+    """A table, as it is and as the run has left it. Unknown values are None."""
 
     name: str
     rows: int | None
     rows_before: int | None
     written_at: datetime | None
     made_of: list[str] = field(default_factory=list)
-    """The tables whose rows become its own."""
+    """The upstream tables of its rows."""
     log: str | None = None
     """The change log among them."""
     newest_event: datetime | None = None
-    """Kafka's time of the newest message that it has applied."""
+    """Kafka's timestamp of the newest message that it has applied."""
     waiting: bool | None = None
     """Whether there is something that it has not read."""
     unread: int | None = None
-    """How many rows that is, or messages that are not decoded for it and may have its events."""
+    """The number of unread rows, or of messages that are not decoded for it and may have its
+    events.
+    """
     new: int | None = None
-    """The rows that the run has added, and those that are gone by it, whatever took them: what is
-    updated is neither.
+    """The rows that the run has added, and those that it has removed by any means; an updated row
+    is neither.
     """
     gone: int | None = None
     events: int | None = None
@@ -41,12 +43,12 @@ class TableFacts:
     node: Node | None = None
     """Its model in the newest run that has built it."""
     seconds: float | None = None
-    """What its model took in the run; None if that has not built it."""
+    """The seconds that its model took in the run; None if the run has not built it."""
     tests: list[Node] = field(default_factory=list)
 
     @property
     def state(self) -> str:
-        """How it stands."""
+        """Its state in words."""
         if self.node is not None and self.node.is_failure:
             return "failed"
         if self.node is not None and self.node.status == "skipped":
@@ -58,10 +60,10 @@ class TableFacts:
 
 @dataclass(slots=True)
 class Counters:
-    """What a run of the fold has met, in all tables (``silver.fold_counters``)."""
+    """The counts of a run's folds, in all tables (``silver.fold_counters``)."""
 
     at: datetime
-    """When it was done; where that has been forgotten, as of when."""
+    """When it was done; if that commit has expired, the run's moment."""
     late: int | None
     expired: int | None
     refolded: int | None
@@ -69,7 +71,7 @@ class Counters:
 
 @dataclass(slots=True)
 class Decoded:
-    """What a run has decoded, as a commit of other_events has it."""
+    """The events that a run has decoded, from a commit of other_events."""
 
     at: datetime
     events: int
@@ -78,19 +80,19 @@ class Decoded:
 
 @dataclass(slots=True)
 class PastRun:
-    """One of the runs of a period."""
+    """A run of a period."""
 
     at: datetime
-    """When it began; where only the lake knows of it, when it had decoded."""
+    """When it began; if only the lake knows it, when it had decoded."""
     run: Run | None
-    """What dbt knows of it, if that is kept."""
+    """dbt's record of it, if that is kept."""
     decoded: int | None
     quarantined: int | None
 
 
 @dataclass(slots=True)
 class Lag:
-    """How far bronze was behind Kafka when it was last asked."""
+    """How far bronze was behind Kafka when that was last checked."""
 
     messages: int
     seconds: float | None
@@ -100,38 +102,38 @@ class Lag:
 
 @dataclass(slots=True)
 class Facts:
-    """All that the page says."""
+    """The content of the page."""
 
     now: datetime
     run: Run | None
-    """The newest that was to build tables; the newest, if none was."""
+    """The newest run that was to build tables; without one, the newest."""
     runs: list[Run]
-    """All that are kept, the newest first."""
+    """All kept runs, the newest first."""
     period: list[PastRun] | None = None
-    """The runs since ``since``, the newest first, of a page that is about all of them."""
+    """The runs since ``since``, the newest first, for a page about all of them."""
     project: str = ""
     """The name of the dbt project."""
     since: datetime | None = None
-    """What was committed since then is the run's, or the period's."""
+    """The run, or the period, includes commits from this moment on."""
     trouble: str | None = None
     """Why the lake can't be read."""
     landed: int | None = None
-    """Messages that have come into bronze since the run began."""
+    """Messages that have landed in bronze since the run began."""
     read: int | None = None
-    """Those that it has decoded, whichever command landed them."""
+    """Messages that it has decoded, whichever command landed them."""
     undecoded: int | None = None
-    """Those that no run has decoded yet."""
+    """Messages that no run has decoded yet."""
     operations: dict[str, int] | None = None
-    """The events that the run has decoded, by what they are, the most first."""
+    """The events that the run has decoded, by operation, the most frequent first."""
     newly_quarantined: int | None = None
     quarantined: int | None = None
     groups: list[Group] = field(default_factory=list)
     gold: list[TableFacts] = field(default_factory=list)
-    """The tables of gold that the run was to build; all, if that is not known."""
+    """The tables of gold that the run was to build; all, if that is unknown."""
     others: list[TableFacts] = field(default_factory=list)
-    """Bronze, and what else the run was to build."""
+    """Bronze, and the other tables that the run was to build."""
     rest: list[TableFacts] = field(default_factory=list)
-    """What it was not to build."""
+    """Tables that it was not to build."""
     tests: list[Node] = field(default_factory=list)
     lag: Lag | None = None
     built: Mapping[str, Buckets] = field(default_factory=dict)
@@ -142,55 +144,55 @@ class Facts:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the period may have had runs of which dbt's results are not kept any more."""
+        """Whether the period may have had runs of which dbt's results are no longer kept."""
         if self.since is None or len(self.runs) < RUNS_KEPT:
             return False
         return self.runs[-1].started_at > self.since
 
     @property
     def decoded(self) -> int | None:
-        """The events that the run has decoded, but for those that say what could not be."""
+        """The events that the run has decoded, without invalid ones."""
         if self.operations is None:
             return None
         return sum(count for name, count in self.operations.items() if name != "invalid")
 
     @property
     def deletes(self) -> int | None:
-        """Those of them that are deletes."""
+        """The deletes among them."""
         return None if self.operations is None else self.operations.get("delete", 0)
 
     @property
     def failures(self) -> list[Node]:
-        """What has failed in the run, but for tests."""
+        """The failed nodes of the run, without tests."""
         nodes = [] if self.run is None else self.run.nodes
         return [node for node in nodes if node.is_failure and not node.is_test]
 
     @property
     def misfits(self) -> int | None:
-        """The changes with a value that doesn't fit, each once."""
+        """The changes with a misfit value, each counted once."""
         known = {table.log: table.misfits for table in self.gold if table.misfits is not None}
         return sum(filter(None, known.values())) if known else None
 
     @property
     def spread(self) -> Spread | None:
-        """How the lags from Kafka to gold are spread, of all topics."""
+        """The distribution of the lags from Kafka to gold, over all topics."""
         return spread_of(self.built.values())
 
     @property
     def spreads(self) -> dict[str, Spread]:
-        """And of each topic."""
+        """The distribution for each topic."""
         found = {topic: spread_of([lags]) for topic, lags in self.built.items()}
         return {topic: spread for topic, spread in found.items() if spread is not None}
 
     def total(self, name: str) -> int | None:
-        """A count of all gold tables together, None if none of them knows it."""
+        """The sum of a count over all gold tables, None if none of them knows it."""
         known = [value for table in self.gold if (value := getattr(table, name)) is not None]
         return sum(known) if known else None
 
 
 def of_runs(runs: Sequence[Run], now: datetime, since: datetime | None = None) -> Facts:
-    """What the runs that are kept, the newest first, say without the lake: of the newest one, or of
-    all since a moment.
+    """The facts that the kept runs, the newest first, give without the lake: about the newest
+    one, or all since a moment.
     """
     about = list(runs) if since is None else [run for run in runs if run.started_at >= since]
     newest = next((place for place, run in enumerate(about) if run.builds), 0)
@@ -199,7 +201,7 @@ def of_runs(runs: Sequence[Run], now: datetime, since: datetime | None = None) -
     facts.project = (runs[0].project or "") if runs else ""
     facts.since = since
     if since is None:
-        # What was tested behind it, too.
+        # Including later tests of it.
         about = about[: newest + 1]
         facts.since = None if run is None else run.started_at
     facts.tests = _latest_tests(about)
@@ -207,7 +209,7 @@ def of_runs(runs: Sequence[Run], now: datetime, since: datetime | None = None) -
 
 
 def _latest_tests(runs: Sequence[Run]) -> list[Node]:
-    """Each test as it came out last."""
+    """The latest result of each test."""
     found: dict[str, Node] = {}
     for run in runs:
         for node in run.nodes:

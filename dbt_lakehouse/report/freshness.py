@@ -1,4 +1,4 @@
-"""How fresh gold is: the newest event of each table, and how far bronze is behind Kafka."""
+"""The freshness of gold: the newest event of each table, and the lag of bronze behind Kafka."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -15,8 +15,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tell_of_newest(facts: Facts, reader: Reader, tables: Mapping[str, Table]) -> None:
-    """The newest event of tables that don't note it, histories among them: that of one that has
-    read as much of the same log, or of what they have read of it.
+    """Set the newest event of tables that don't note it, such as histories: that of a table that
+    has read as much of the same log, or that of the rows that they have read.
     """
     noted = {_read_of_log(each, tables): each.newest_event for each in facts.gold}
     for table in facts.gold:
@@ -39,7 +39,7 @@ def _read_of_log(table: TableFacts, tables: Mapping[str, Table]) -> tuple[str, M
 
 
 def moment_of(micros: int | None) -> datetime | None:
-    """A moment from microseconds since the epoch; None for one that Python has not."""
+    """The moment of microseconds since the epoch; None outside of Python's range."""
     try:
         return None if micros is None else _EPOCH + timedelta(microseconds=micros)
     except OverflowError:

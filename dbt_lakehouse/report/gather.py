@@ -1,7 +1,7 @@
-"""The facts of a lake, read without Spark, and of the runs that are kept.
+"""Gather the facts of a lake, read without Spark, and of the kept runs.
 
-Counts of rows and the history of runs are what the tables' own commits say of them, so they are
-there too for a lake that another machine has built.
+Counts of rows and the history of runs come from the tables' own commits, so they are also there
+for a lake that another machine has built.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from dbt_lakehouse.runs.decisions import newest
 from dbt_lakehouse.runs.marks import marks_of
 from dbt_lakehouse.runs.source_filter import decoded
 
-# As runs.model_run notes it.
+# The same name as in runs.model_run.
 _NEWEST: Final = "lakehouse.newest"
 
 
@@ -44,10 +44,10 @@ def gather(
     examples: int = 1,
     every_table: bool = False,
 ) -> Facts:
-    """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
-    the newest first: of the newest run, or of all in the period since a moment. So many examples of
-    each group of quarantine are among them. With ``every_table`` those that no run was to build
-    stand beside the others. Raises what reading raises.
+    """All facts of a lake, with these schemas of gold and silver, and of the kept runs, the
+    newest first: about the newest run, or all in the period since a moment. They include
+    ``examples`` of each group of quarantine. With ``every_table``, tables that no run was to
+    build are among the others. Raises the errors of reading.
 
     The reader may be a sparing one.
     """
@@ -60,7 +60,7 @@ def gather(
     since = facts.since or now
     _tell_of_events(facts, tables, events, since)
     if facts.run is None and period is None:
-        # Since the newest decoding: when its messages have landed is not noted.
+        # Since the newest decoding: the time at which its messages landed is not noted.
         facts.landed = None
     quarantined = tables.get(f"{silver}.quarantined_payloads")
     facts.quarantined = 0 if quarantined is None else commits.rows_now(quarantined)
@@ -78,7 +78,7 @@ def gather(
             continue
         told = _table(name, reader, tables, nodes, since)
         told.seconds = of_run[name].seconds if name in of_run else None
-        # A run that has ended before its models tells of none.
+        # A run that ended before its models has none.
         if of_run and name not in of_run and schema != "bronze" and not every_table:
             facts.rest.append(told)
         else:
@@ -103,7 +103,7 @@ def _is_within(run: Run, period: datetime | None) -> bool:
 
 
 def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
-    """What became of each table's model, by the table's name, when it was last built."""
+    """The result of each table's model, by the table's name, in its last build."""
     found: dict[str, Node] = {}
     for run in runs:
         for node in run.nodes:
@@ -115,7 +115,7 @@ def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
 def _tell_of_events(
     facts: Facts, tables: Mapping[str, Table], events: Table | None, since: datetime
 ) -> None:
-    """How many messages have landed and were decoded, and what events came of them."""
+    """Set the numbers of messages that have landed and were decoded, and their events."""
     bronze = tables.get(BRONZE)
     facts.landed = commits.added_since(bronze, since)
     grown = [] if bronze is None else commits.growth(bronze)
@@ -143,7 +143,7 @@ def _tell_of_events(
 
 
 def _knows_from(table: Table, sequence: int) -> bool:
-    """Whether all commits behind a sequence number are kept."""
+    """Whether all commits after a sequence number are kept."""
     oldest = table.chain[-1] if table.chain else None
     if oldest is None or oldest.parent_snapshot_id is None:
         return True
@@ -173,7 +173,7 @@ def _table(
         made_of=made_of,
         log=logs[0] if logs else None,
         newest_event=None if known is None else moment_of(known.log_time),
-        # The filter by which a run spares itself a look takes some tables for others.
+        # The source filter of a run may mistake some tables for others.
         waiting=waiting and unread != 0,
         unread=unread,
         node=nodes.get(name),
@@ -183,11 +183,11 @@ def _table(
 def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:
     for table in (*facts.gold, *facts.others, *facts.rest):
         node = nodes.get(table.name)
-        # What no model makes is a source.
+        # A table without a model is a source.
         is_it = node.unique_id.__eq__ if node else _source_of(table.name)
         table.tests = [test for test in facts.tests if any(map(is_it, test.of))]
 
 
 def _source_of(table: str) -> Callable[[str], bool]:
-    """Whether dbt's unique id is that of a source, a table."""
+    """A function that tells whether dbt's unique id is that of a source table."""
     return lambda unique_id: unique_id.startswith("source.") and unique_id.endswith(f".{table}")

@@ -1,4 +1,4 @@
-"""How the last runs compare, from the tables' commits and the counters of the fold."""
+"""Compare the last runs, from the tables' commits and the fold's counters."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from dbt_lakehouse.report.facts import Counters, Decoded, Facts, PastRun
 from dbt_lakehouse.report.runs import RUNS_SHOWN, Run
 from dbt_lakehouse.runs.source_filter import News, decoded
 
-# Of what a part is not known, the whole is not.
+# A sum is unknown if one of its parts is.
 _SUMS: Final = ", ".join(
     f"if(count({name}) = count(*), sum({name})::bigint, null)"
     for name in ("late_events", "expired_keys", "refolded_keys")
@@ -19,15 +19,15 @@ _SUMS: Final = ", ".join(
 
 
 def tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -> None:
-    """What each of the last runs has decoded, and the rows of gold behind it."""
+    """Set the events that each of the last runs has decoded, and the rows of gold afterwards."""
     runs = decoded(events)[:RUNS_SHOWN][::-1]
     facts.decoded_by_run = [
         Decoded(made.made_at, sum(counts.values()), counts["invalid"]) for made, counts in runs
     ]
     if not runs:
-        # Nothing has been decoded, or what tells of it is gone: there is no run to show.
+        # Nothing has been decoded, or its record is gone: there is no run to show.
         return
-    # A user's mart is replaced by each run, and nothing tells what it had before.
+    # A user's mart is replaced by each run, which leaves no earlier number of rows.
     folded = [each for each in (*facts.gold, *facts.rest) if each.log is not None]
     starts = [made.made_at for made, _ in runs]
     ends = _ends(starts, facts.runs, facts.now)
@@ -36,8 +36,8 @@ def tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) ->
 
 
 def _ends(starts: Sequence[datetime], runs: Iterable[Run], now: datetime) -> list[datetime]:
-    """When the runs that decoded at these moments had ended; at the latest when the next one
-    decodes, if that is not kept.
+    """The ends of the runs that decoded at these moments; at the latest when the next one
+    decodes, if the end is not kept.
     """
     nexts = [*starts[1:], now]
     ends = []
@@ -48,7 +48,7 @@ def _ends(starts: Sequence[datetime], runs: Iterable[Run], now: datetime) -> lis
 
 
 def knows_decoded(events: Table, since: datetime) -> bool:
-    """Whether what other_events has counted since a moment is kept with it."""
+    """Whether other_events has kept all counts since a moment."""
     counted = News(events).by_snapshot()
     return commits.knows_since(events, since) and all(
         made.name in counted
@@ -58,8 +58,8 @@ def knows_decoded(events: Table, since: datetime) -> bool:
 
 
 def past_runs(runs: Sequence[Run], events: Table | None, since: datetime) -> list[PastRun]:
-    """The runs since a moment, the newest first: those that are kept, and those that have left
-    nothing but what they decoded.
+    """The runs since a moment, the newest first: the kept ones, and those of which only the
+    decoded events are known.
     """
     counted = (
         [] if events is None else [each for each in decoded(events) if each[0].made_at >= since]
@@ -78,7 +78,7 @@ def past_runs(runs: Sequence[Run], events: Table | None, since: datetime) -> lis
 
 
 def _events_of(counts: Iterable[Mapping[str, int]]) -> tuple[int, int]:
-    """How many events were decoded, and how many could not be."""
+    """The numbers of decoded and of invalid events."""
     quarantined = total = 0
     for each in counts:
         quarantined += each["invalid"]
@@ -89,7 +89,7 @@ def _events_of(counts: Iterable[Mapping[str, int]]) -> tuple[int, int]:
 def tell_of_counters(
     facts: Facts, reader: Reader, name: str, table: Table, since: datetime
 ) -> None:
-    """What the fold has counted, in each of the last runs and in this one's tables."""
+    """Set the fold's counts, for each of the last runs and for this one's tables."""
     reader.include(name)
     when = {made.sequence_number: made.made_at for made in table.chain}
     rows = reader.query(

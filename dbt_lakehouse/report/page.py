@@ -1,6 +1,7 @@
 """The page: one HTML file that needs no network and runs no script.
 
-Whatever it shows (names of topics, sentences, rows) may be hostile: the template escapes all of it.
+Everything shown (names of topics, sentences, rows) may be hostile: the template escapes all of
+it.
 """
 
 import os
@@ -23,14 +24,14 @@ from dbt_lakehouse.report.facts import Facts, TableFacts
 from dbt_lakehouse.report.runs import RUNS_SHOWN, WARNED, Node
 from dbt_lakehouse.texts import counted
 
-# What `lakehouse docs` writes, beside the page.
+# The file of `lakehouse docs`, beside the page.
 _DOCS: Final = "docs.html"
 _NOTHING: Final = "-"
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 class Trend(NamedTuple):
-    """A plot, and the numbers that it is drawn of."""
+    """A plot, and its numbers."""
 
     title: str
     note: str
@@ -40,7 +41,7 @@ class Trend(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The first line of the page."""
+    """The headline of the page."""
 
     word: str
     """``good``, ``look`` or ``failed``."""
@@ -48,8 +49,8 @@ class Verdict(NamedTuple):
 
 
 def write_page(facts: Facts, path: Path, target: Path) -> None:
-    """Write the page, which links to dbt's documentation if that is in dbt's folder of artifacts.
-    Who has it open sees the earlier one or the new one. Raises ``WriteError``.
+    """Write the page, with a link to dbt's documentation if that is in dbt's artifacts folder. It
+    is replaced atomically. Raises ``WriteError``.
     """
     docs = target / _DOCS
     link = None
@@ -81,7 +82,7 @@ def page(facts: Facts, docs: str | None = None) -> str:
 
 
 def environment(*packages: str) -> jinja2.Environment:
-    """The templates of packages, in which a name is looked for in this order."""
+    """The templates of packages, which are searched in this order."""
     made = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each, "") for each in packages]),
         bytecode_cache=_compiled(),
@@ -108,12 +109,12 @@ def _ago(context: jinja2.runtime.Context, moment: datetime | None) -> str:
 
 
 def said(facts: Facts, docs: str | None = None) -> dict[str, Any]:
-    """What the template of the page is given."""
+    """The values for the page's template."""
     tables = (*facts.gold, *facts.others, *facts.rest)
     by_table, run = _tests_by_table(facts), facts.run
     return {
         "facts": facts,
-        # Names may hold what no id and no address can.
+        # Names may contain characters that are invalid in ids and addresses.
         "ids": {table.name: f"table-{place}" for place, table in enumerate(tables)},
         "tests_by_table": by_table,
         "tables_of": _tables_of(by_table),
@@ -134,14 +135,14 @@ def said(facts: Facts, docs: str | None = None) -> dict[str, Any]:
 
 
 def _compiled() -> jinja2.BytecodeCache | None:
-    """Where the template is kept compiled, which takes longer than the rest of a page."""
+    """The cache of compiled templates, since compiling takes longer than the rest of a page."""
     with suppress(CacheError):
         return jinja2.FileSystemBytecodeCache(str(cache_folder("templates")))
     return None
 
 
 def _address(docs: str, node: Node, part: str = "") -> str:
-    """Where dbt's page has a node: what it says of it, its ``lineage`` or its ``code``."""
+    """The address of a node in dbt's page: its details, its ``lineage`` or its ``code``."""
     place = f"{docs}#!/{_kind(node)}/{_part(node)}"
     if part == "lineage":
         chosen = quote(f"+{node.name}+", safe="")
@@ -150,7 +151,7 @@ def _address(docs: str, node: Node, part: str = "") -> str:
 
 
 def _tests_by_table(facts: Facts) -> list[tuple[TableFacts | None, str, list[Node]]]:
-    """The tests of each table, and at last those of none."""
+    """The tests of each table, and at the end those without a table."""
     tables = (*facts.gold, *facts.others, *facts.rest)
     found: list[tuple[TableFacts | None, str, list[Node]]] = [
         (table, table.name, table.tests) for table in tables if table.tests
@@ -163,7 +164,7 @@ def _tests_by_table(facts: Facts) -> list[tuple[TableFacts | None, str, list[Nod
 def _tables_of(
     tests: Sequence[tuple[TableFacts | None, str, Sequence[Node]]],
 ) -> dict[str, list[str]]:
-    """The tables that each test looks at, by its unique id."""
+    """The tables that each test checks, by its unique id."""
     found: dict[str, list[str]] = {}
     for _, name, of in tests:
         for test in of:
@@ -172,7 +173,7 @@ def _tables_of(
 
 
 def _choices(facts: Facts, tested: Sequence[str]) -> dict[str, list[str]]:
-    """What one can choose to see, by what rows and tests are marked with."""
+    """The filter options, with which rows and tests are marked."""
     tables = (*facts.gold, *facts.others, *facts.rest)
     return {
         "state": sorted({table.state for table in tables}),
@@ -195,7 +196,7 @@ def _part(node: Node) -> str:
 
 
 def verdict(facts: Facts) -> Verdict:
-    """Whether one has to look, and the few numbers that one wants to know."""
+    """Whether the run needs attention, with the most important numbers."""
     parts = []
     if facts.trouble is not None:
         parts.append("the lake could not be read for this page")
@@ -242,7 +243,7 @@ def verdict(facts: Facts) -> Verdict:
 
 
 def _of_messages(facts: Facts) -> list[str]:
-    """What landed, and what became of it: messages that landed earlier are read too."""
+    """The landed messages and their results; messages that landed earlier are read too."""
     parts = ["nothing landed" if not facts.landed else counted(facts.landed, "message") + " landed"]
     if facts.landed is None and facts.read is not None:
         parts = [f"{counted(facts.read, 'message')} read"]
@@ -269,7 +270,7 @@ def _of_tables(tables: Sequence[TableFacts]) -> str:
 
 
 def trends(facts: Facts) -> list[Trend]:
-    """The plots that there is something to draw for."""
+    """The plots with something to draw."""
     runs = facts.decoded_by_run
     timed = facts.runs[:RUNS_SHOWN][::-1]
     found = [
@@ -292,7 +293,7 @@ def trends(facts: Facts) -> list[Trend]:
         ),
         _trend(
             "Late, expired, refolded",
-            "events rejected as late, keys expired, and keys folded anew from their whole log,"
+            "events rejected as late, keys expired, and keys refolded from their whole log,"
             " per run, from silver.fold_counters",
             [each.at for each in facts.counters],
             {
@@ -321,7 +322,7 @@ def _trend(
     *,
     is_line: bool,
 ) -> Trend | None:
-    """A plot; None if each value is 0 or not known."""
+    """A plot; None if each value is 0 or unknown."""
     if not any(value for values in series.values() for value in values):
         return None
     is_one_day = len({moment.date() for moment in moments}) == 1
@@ -345,7 +346,7 @@ def _trend(
 
 
 def number(value: float | None) -> str:
-    """With separators of thousands; a dash for what is not known."""
+    """A number with thousands separators; a dash for an unknown one."""
     if value is None:
         return _NOTHING
     return f"{value:,}" if isinstance(value, int) or value % 1 else f"{value:,.0f}"
@@ -367,12 +368,12 @@ def iso(moment: datetime | None) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """The same to the minute."""
+    """ISO 8601 in UTC, to the minute."""
     return f"{moment:%Y-%m-%dT%H:%MZ}"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long ago a moment is: ``3 d ago``."""
+    """A moment relative to now: ``3 d ago``."""
     if moment is None:
         return ""
     passed = (now - moment).total_seconds()

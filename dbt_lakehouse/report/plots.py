@@ -1,4 +1,4 @@
-"""Plots as SVG that stands in a page: its text is text, its colours are the page's."""
+"""Plots as SVG embedded in a page: their text is text, their colours are the page's."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -7,26 +7,26 @@ from xml.etree import ElementTree
 
 import pygal
 
-# It has put a finder of its plugins among Python's, in a way that Python warns of at each import
-# that comes after.
+# It has added a finder for its plugins to Python's, in a way that Python warns of at each later
+# import.
 sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != pygal.__name__]
 
 _SVG: Final = "http://www.w3.org/2000/svg"
 _WIDTH: Final = 560
 _HEIGHT: Final = 230
 _LABELS: Final = 4
-# Of pygal's: scripts and tooltips, styles that the page has itself, and texts that it has twice.
+# pygal's scripts and tooltips, styles that the page has itself, and duplicate texts.
 _LEFT_OUT: Final = frozenset({"script", "style", "desc", "defs", "title"})
 _GROUPS_LEFT_OUT: Final = frozenset({"tooltip", "plot text-overlay", "plot tooltip-overlay"})
 
 
 def bars(labels: Sequence[str], series: Mapping[str, Sequence[float | None]], text: str) -> str:
-    """Stacked bars, one for each label; ``text`` is what a screen reader says instead."""
+    """Stacked bars, one for each label; ``text`` is the alternative for screen readers."""
     return _drawn(pygal.StackedBar, labels, series, text)
 
 
 def line(labels: Sequence[str], series: Mapping[str, Sequence[float | None]], text: str) -> str:
-    """A line for each series, with a gap where a value is not known."""
+    """A line for each series, with a gap where a value is unknown."""
     return _drawn(pygal.Line, labels, series, text)
 
 
@@ -69,7 +69,7 @@ def _drawn(
 
 
 def _strip(element: Any) -> None:
-    # The same in each plot of a page.
+    # The same in all plots of a page.
     element.attrib.pop("id", None)
     for child in list(element):
         tag = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else None

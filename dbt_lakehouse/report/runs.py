@@ -1,5 +1,5 @@
-"""What dbt alone knows of a run: seconds, failures, what its tests found. Each run leaves it as one
-JSON file in dbt's folder of artifacts; all else that the page says is read from the lake.
+"""The part of a run that only dbt knows: seconds, failures, findings of tests. Each run leaves it
+as a JSON file in dbt's artifacts folder; everything else on the page is read from the lake.
 """
 
 import os
@@ -16,23 +16,23 @@ import msgspec
 from dbt_lakehouse.findings import own_test
 from dbt_lakehouse.redaction import without_secrets
 
-# Of the files in dbt's folder of artifacts.
+# A folder in dbt's artifacts folder.
 _FOLDER: Final = "report"
 CYCLES: Final = "stream/cycles"
-"""The folder there of the cycles of a stream, which are runs too, and many."""
-# A run an hour, for a week.
+"""The folder there for the cycles of a stream, which are also runs, and many."""
+# One run an hour for a week.
 RUNS_KEPT: Final = 200
-# On a page of one run.
+# On the page of one run.
 RUNS_SHOWN: Final = 30
-# Of a failed test: how many rows are shown, of how many tests; a test that has taken longer is not
-# asked again. As wide as a `_position` needs, whose offset is what one looks for.
+# Limits for failed tests: the rows shown, the tests queried, and the seconds of a test that is
+# queried again. The width suffices for a `_position` including its offset.
 ROWS_SHOWN: Final = 5
 _TESTS_ASKED: Final = 10
 _SECONDS_OF_A_TEST: Final = 10.0
 _WIDTH: Final = 160
 
 INTERRUPTED: Final = "interrupted"
-"""What has ended a run that its user has ended."""
+"""The error of a run that its user has ended."""
 FAILED: Final = frozenset({"error", "fail", "runtime error"})
 WARNED: Final = frozenset({"warn"})
 TESTS: Final = frozenset({"test", "unit_test"})
@@ -46,12 +46,12 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A model or test of a run, and what became of it."""
+    """A model or test of a run, and its result."""
 
     unique_id: str
     name: str
     kind: str
-    """dbt's type of resource; ``operation`` for a hook."""
+    """dbt's resource type; ``operation`` for a hook."""
     status: str
     seconds: float
     table: str | None = None
@@ -65,10 +65,10 @@ class Node(msgspec.Struct, frozen=True):
     of: list[str] = []
     """The unique ids of the nodes that it reads."""
     wanted: Any = None
-    """Which source tables' events a change log takes, see ``runs.source_filter``."""
+    """The source tables whose events a change log takes, see ``runs.source_filter``."""
     rows: Rows | None = None
     test: str | None = None
-    """Which test of ours it is, see ``dbt_lakehouse.findings``."""
+    """The name of our test, see ``dbt_lakehouse.findings``."""
 
     @property
     def is_test(self) -> bool:
@@ -77,12 +77,12 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the run failed by it."""
+        """Whether it made the run fail."""
         return self.status in FAILED
 
     @property
     def result(self) -> str:
-        """How a test came out, in a word."""
+        """The result of a test, in a word."""
         if self.is_failure:
             return "failed"
         return {"pass": "passed", "warn": "warned"}.get(self.status, self.status)
@@ -95,22 +95,22 @@ class Run(msgspec.Struct, frozen=True):
     command: str
     target: str
     gold: str
-    """The schema of its gold tables; of another one, it is no run of the same tables."""
+    """The schema of its gold tables, which tells runs of other tables apart."""
     started_at: datetime
     ended_at: datetime
     nodes: list[Node]
     landed: list[str] = []
-    """What landing said."""
+    """The messages of landing."""
     troubles: list[str] = []
-    """What is wrong with topics that could not be landed."""
+    """The errors of topics that could not be landed."""
     error: str | None = None
-    """What has ended it before its models were done."""
+    """The error that ended it before its models were done."""
     project: str | None = None
-    """dbt's name of the project; None of runs that were kept before it was noted."""
+    """dbt's name of the project; None in runs from before it was recorded."""
 
     @property
     def seconds(self) -> float:
-        """What it took."""
+        """Its duration."""
         return (self.ended_at - self.started_at).total_seconds()
 
     @property
@@ -120,15 +120,15 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def moment(naive: datetime) -> datetime:
-    """dbt's times, which are UTC without saying so."""
+    """dbt's times, which are UTC without a time zone."""
     return naive.replace(tzinfo=UTC)
 
 
 def nodes_of(
     results: Iterable[Any], project: str, rows_of: Callable[[str], Rows | None]
 ) -> list[Node]:
-    """The nodes of the results of a project, by its name; ``rows_of`` gives rows of a query, and is
-    asked for those that failed tests have found.
+    """The nodes in the results of a project, by its name. ``rows_of`` runs a query, for the rows
+    that failed tests have found.
     """
     nodes = []
     asked = 0
@@ -144,7 +144,7 @@ def nodes_of(
 
 def _node(result: Any, project: str) -> Node:
     node = result.node
-    # As dbt itself names the files of packages.
+    # dbt's own notation for the files of packages.
     package = "" if node.package_name == project else f"{node.package_name}://"
     kind = str(node.resource_type)
     relation = getattr(node, "relation_name", None) if kind not in TESTS else None
@@ -168,7 +168,7 @@ def _node(result: Any, project: str) -> Node:
 
 
 def _looked_at(node: Any) -> list[str]:
-    """What a node is made of, or a test looks at: a unit test at its model, whose input it makes
+    """The upstreams of a node, or of a test; a unit test's is its model, since its input is made
     up.
     """
     tested = getattr(node, "tested_node_unique_id", None)
@@ -176,19 +176,21 @@ def _looked_at(node: Any) -> list[str]:
 
 
 def is_asked(seconds: float, asked: int) -> bool:
-    """Whether to ask a failed test for its rows, which has taken so long, after so many others."""
+    """Whether to query a failed test for its rows, by its time and the number of tests queried
+    before.
+    """
     return seconds <= _SECONDS_OF_A_TEST and asked < _TESTS_ASKED
 
 
 def rows_of(found: Sequence[Any]) -> Rows | None:
-    """Rows of Spark's as the page shows them, None if there are none."""
+    """Spark's rows in the form that the page shows, None without rows."""
     if not found:
         return None
     return Rows(list(found[0].__fields__), [cells(row) for row in found])
 
 
 def cells(values: Sequence[Any]) -> list[str | None]:
-    """Values of a row as the page shows them."""
+    """A row's values in the form that the page shows."""
     return [None if value is None else _cell(value) for value in values]
 
 
@@ -202,7 +204,7 @@ def _cell(value: Any) -> str:
 
 
 def keep(target: Path, run: Run, folder: str = _FOLDER, most: int = RUNS_KEPT) -> None:
-    """Keep what is known of a run in dbt's folder of artifacts, and forget the oldest."""
+    """Store a run in dbt's artifacts folder, and delete the oldest."""
     place = target / folder
     place.mkdir(parents=True, exist_ok=True)
     name = f"{run.started_at:%Y%m%dT%H%M%S.%f}-{re.sub(r'[^0-9A-Za-z-]', '', run.invocation_id)}"
@@ -214,8 +216,8 @@ def keep(target: Path, run: Run, folder: str = _FOLDER, most: int = RUNS_KEPT) -
 
 
 def kept(target: Path, gold: str, most: int = RUNS_SHOWN, folder: str = _FOLDER) -> list[Run]:
-    """The newest of the runs of this gold that are kept, the newest first; what another version has
-    written is passed over.
+    """The newest stored runs for this gold, the newest first; runs of another version are
+    skipped.
     """
     return list(islice(_read(target / folder, gold), most))
 

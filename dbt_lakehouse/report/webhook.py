@@ -1,7 +1,7 @@
-"""What a webhook is told of a run that has failed: a document of JSON, or Slack's form of it.
+"""Notify a webhook of a failed run: a JSON document, or Slack's form of it.
 
-The address of a webhook is a secret, for whoever knows it can write there: no sentence has more of
-it than scheme and host. What rows tests have found is not sent: they are a user's.
+The address of a webhook is a secret, since it suffices to write there: messages contain only its
+scheme and host. Rows that tests have found are not sent: they are the user's data.
 """
 
 import json
@@ -23,13 +23,13 @@ from dbt_lakehouse.texts import counted
 
 _SLACK: Final = "hooks.slack.com"
 _SECONDS: Final = 10.0
-# Of the failures in Slack's form, whose texts are short; a document of JSON has them all.
+# The most failures in Slack's form, whose texts are short; a JSON document has all of them.
 _SHOWN: Final = 10
 _WIDTH: Final = 300
 
 
 class Webhook(NamedTuple):
-    """Where to post what."""
+    """The address and format of a webhook."""
 
     url: str
     format: str
@@ -37,13 +37,13 @@ class Webhook(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What of the address may be shown."""
+        """The part of the address that may be shown."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname}"
 
 
 class _Unfollowed(HTTPRedirectHandler):
-    """What is posted goes to the address that was given, and nowhere else."""
+    """Don't follow redirects: a notification goes only to the given address."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -52,12 +52,12 @@ class _Unfollowed(HTTPRedirectHandler):
 
 
 def webhook_of(url: str, form: str | None) -> Webhook:
-    """The webhook of an address, which takes Slack's form if it is Slack's and no form is named.
+    """The webhook of an address. Slack's address takes Slack's form unless a form is named.
     Raises ``ConfigurationError``, which does not repeat the address.
     """
     try:
         parts = urlsplit(url)
-        # To ask for it is to check it.
+        # Reading the port checks it.
         is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_known = False
@@ -75,8 +75,8 @@ def webhook_of(url: str, form: str | None) -> Webhook:
 
 
 def notify(webhook: Webhook, facts: Facts, page: Path) -> str:
-    """Post what has failed, and say in a sentence how that went; nothing is posted of a run that
-    has not failed. Takes at most 10 s.
+    """Post the failures, and return a sentence about it; nothing is posted for a run without
+    failures. Takes at most 10 s.
     """
     told = verdict(facts)
     if told.word != "failed":
@@ -93,7 +93,7 @@ def notify(webhook: Webhook, facts: Facts, page: Path) -> str:
 
 
 def document_of(facts: Facts, page: Path) -> dict[str, Any]:
-    """The document of JSON, as docs/report.md has it."""
+    """The JSON document, see docs/report.md."""
     run = facts.run
     told = verdict(facts)
     return {
@@ -151,15 +151,14 @@ def _slack_text(document: dict[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Slack asks, for which these are marks of links and mentions."""
+    """Text escaped for Slack, for which these characters mark links and mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _post(url: str, body: bytes) -> str | None:
-    """Post a document; what went wrong, without the address."""
+    """Post a document. Returns the trouble, without the address."""
     answers: queue.Queue[str | None] = queue.Queue()
-    # A server that sends a byte now and then, or a name that is looked up for long, is no timeout
-    # of a socket.
+    # A slow server, or a slow name look-up, does not trigger a socket's timeout.
     threading.Thread(target=lambda: answers.put(_answer(url, body)), daemon=True).start()
     try:
         return answers.get(timeout=_SECONDS)
@@ -182,5 +181,5 @@ def _answer(url: str, body: bytes) -> str | None:
 
 
 def _without_address(reason: object) -> str:
-    """What an error says, but for what may repeat the address."""
+    """An error's text, without the parts that may repeat the address."""
     return getattr(reason, "strerror", None) or type(reason).__name__

@@ -1,1 +1,1 @@
-"""What a run of a model finds out before it builds: what is new, and what its table has noted."""
+"""The state of a model's run before it builds: the new rows upstream, and its table's notes."""

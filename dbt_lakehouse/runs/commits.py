@@ -1,4 +1,5 @@
-"""Commits of the pipeline's tables: rows, and in the same commit what they were made of.
+"""Commits of the pipeline's tables: rows, with the marks of what they were made of in the same
+commit.
 
 Iceberg writes the settings ``spark.sql.iceberg.snapshot-property.*`` of a session into the summary
 of each snapshot that the session's statements make; each thread of dbt has a session of its own.
@@ -19,14 +20,14 @@ from dbt_lakehouse.runs.model_run import carried, kept_anew
 
 
 class OvertakenError(LakehouseError):
-    """Somebody else has added rows to a table since this command has looked at it."""
+    """Another writer has added rows to a table since this command has looked at it."""
 
     exit_code = 1
 
 
 @contextmanager
 def noting(spark: SparkSession, notes: Mapping[str, str]) -> Iterator[None]:
-    """Have the commits of a session note these."""
+    """Write notes into the summaries of a session's commits while the context lasts."""
     for name, value in notes.items():
         spark.conf.set(tables.SUMMARY + name, value)
     try:
@@ -37,12 +38,12 @@ def noting(spark: SparkSession, notes: Mapping[str, str]) -> Iterator[None]:
 
 
 def refuse_overtaken(spark: SparkSession, name: str, seen: str | None) -> None:
-    """Raise ``OvertakenError`` if a table has other rows than at the snapshot ``seen``, by which
-    new ones were chosen; None: by none of its own.
+    """Raise ``OvertakenError`` if rows of a table have changed since the snapshot ``seen``, by
+    which new rows were chosen. ``seen`` None: the rows were not chosen by the table.
 
-    Iceberg's MERGE alone compares with what it finds when it begins: not with what a process had
-    read before it was held up, and has lost its lease meanwhile. Compaction does not count, and
-    commits that have no rows do not.
+    An optimistic lock of our own: Iceberg's MERGE compares only with the table as it finds it
+    when it begins. It can't see what a process had read before it was held up and lost its lease.
+    Compaction and commits without rows don't count.
     """
     table = None if seen is None else tables.look_at(spark, name)
     if table is None or table.snapshot == seen:
@@ -62,10 +63,11 @@ def refuse_overtaken(spark: SparkSession, name: str, seen: str | None) -> None:
 
 
 def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str | None) -> None:
-    """Append rows to a table, by the names of their columns, in one commit.
+    """Append rows to a table, by column name, in one commit.
 
-    ``seen`` is the snapshot of the table by which the rows were chosen. Raises ``OvertakenError``,
-    and appends nothing, if rows have been added since; compaction does not count.
+    ``seen`` is the snapshot of the table by which the rows were chosen. Raises
+    ``OvertakenError``, and appends nothing, if rows have been added since; compaction does not
+    count.
     """
     chosen_by = None if seen is None or seen == NO_SNAPSHOT else int(seen)
     try:
@@ -79,7 +81,7 @@ def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str | Non
 
 
 def note(spark: SparkSession, name: str, notes: Mapping[str, str]) -> None:
-    """Have a table note these, in a commit without rows; none if there is nothing to note."""
+    """Note these in a table's commit without rows; without notes, don't commit."""
     if not notes:
         return
     update: Any = tables.load(spark, name).newFastAppend()
@@ -89,8 +91,8 @@ def note(spark: SparkSession, name: str, notes: Mapping[str, str]) -> None:
 
 
 def carry_on(spark: SparkSession, name: str) -> None:
-    """Have a table's newest commit say all that earlier ones say of it, and what it keeps speak of
-    that one, for the earlier ones will expire.
+    """Repeat in a table's newest commit all that earlier ones note, and point its properties to
+    that commit, since the earlier ones will expire.
     """
     table = tables.look_at(spark, name)
     if table is not None and (notes := carried(table)):

@@ -1,8 +1,8 @@
-"""What a run of a gold table decides, from what it has found; without Spark, and without SQL.
+"""The decisions of a gold table's run, from what it has found; without Spark and without SQL.
 
-A run folds the new events of its log, one state for each key they touch, and asks for a summary of
-those states (``Found``). Most keys are settled by that: nothing that is known of them can make a
-difference, since all of it is older. What else has to be looked at is said by ``plan``.
+A run folds the new events of its log, one state for each key they touch, and asks for a summary
+of those states (``Found``). That settles most keys: everything known of them is older, so it
+makes no difference. ``plan`` says what else to look up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,22 @@ from typing import Any, Final, NamedTuple
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.texts import sql_text
 
-# Of a first load's files. A file costs each later run about as much as to read so many keys.
+# The keys of a first load's file. Each file costs later runs about as much as reading this many
+# keys.
 KEYS_OF_A_FILE: Final = 50_000
-# So many rows a table may have for its keys to be shuffled in a task for each core.
+# The most rows of a table whose keys are shuffled in a task for each core.
 SMALL_TABLE: Final = 5_000_000
-# So many new rows are folded in one task, which shuffles nothing.
+# The most new rows that are folded in one task, without a shuffle.
 ROWS_OF_ONE_TASK: Final = 200_000
 
 
 class Newest(NamedTuple):
-    """The newest of all that is known of a gold table's keys, rows and remembered states, in
-    microseconds since the epoch; None where no key has one.
+    """The newest times of all known states of a gold table's keys, rows and remembered states, in
+    microseconds since the epoch; None if no key has one.
 
-    A new event with a later log time, and a source time that is no earlier, is late for no key. It
-    may be newer than what is known, for rows go and states are forgotten; it is never older.
+    A new event with a later log time, and a source time that is no earlier, is late for no key.
+    The value may be newer than what is still known, for rows are deleted and states purged; it is
+    never older.
     """
 
     log_time: int | None
@@ -36,12 +38,12 @@ class Newest(NamedTuple):
         return "|".join("" if each is None else str(each) for each in self)
 
     def and_those(self, log_time: int | None, time: int | None) -> "Newest":
-        """The newest of these and others."""
+        """The maximum of these times and others."""
         return Newest(_newer(self.log_time, log_time), _newer(self.time, time))
 
 
 def newest(text: str | None) -> Newest | None:
-    """The one whose text this is, None for none."""
+    """The times from their text, None without one."""
     if not text:
         return None
     log_time, time = (int(each) if each else None for each in text.split("|"))
@@ -53,9 +55,10 @@ def _newer(one: int | None, other: int | None) -> int | None:
 
 
 class Truncate(NamedTuple):
-    """A truncate: its place in the log and its time as SQL, and the source table that it emptied.
+    """A truncate: its place in the log and its time as SQL, and the source table that it
+    truncated.
 
-    ``source`` is JSON, the empty text in a log of one source table.
+    ``source`` is JSON; it is empty in a log of one source table.
     """
 
     position: str
@@ -78,23 +81,25 @@ class Found:
     absent: int = 0
     """Keys without a row at the end."""
     possibly_late: int = 0
-    """Keys with an event that may be older than what is known of them."""
+    """Keys with an event that may be older than their known state."""
     leaving: int = 0
-    """Keys with an event that leaves columns as they were without saying their values."""
+    """Keys with an event that leaves columns unchanged without giving their values."""
     reinserted: int = 0
-    """Keys with several rows inserted (dbt_lakehouse/build/sql/fold.sql)."""
+    """Keys for which several rows were inserted (dbt_lakehouse/build/sql/fold.sql)."""
     reinserted_at: str | None = None
-    """The place of one of those, as JSON of topic, partition and offset."""
+    """The place of one of those inserts, as JSON of topic, partition and offset."""
     log_time: int | None = None
     time: int | None = None
     key_values: tuple[Any, ...] = ()
-    """The values of the first key column, as they leave Spark (``key_ranges.values_sql``)."""
+    """The values of the first key column, in the form in which they leave Spark
+    (``key_ranges.values_sql``).
+    """
     key_type: str = ""
     """The type of that column."""
 
 
 class Rebuilt(NamedTuple):
-    """The summary of the states of a rebuild: so many keys are live, so many absent."""
+    """The summary of a rebuild's states: the numbers of live and of absent keys."""
 
     live: int
     absent: int
@@ -105,26 +110,26 @@ class Rebuilt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does about what is known already."""
+    """Which known state a run looks up, and for which keys."""
 
     all_keys: bool
-    """Whether it is looked up for all keys with a new event."""
+    """Whether the known state of all keys with a new event is looked up."""
     late_keys: bool
-    """Whether it is for those that may have a late one."""
+    """Whether it is looked up for keys that may have a late event."""
     hit_keys: bool
-    """Whether rows may be hit without an event of theirs: they expire, or a delete without a set is
-    theirs.
+    """Whether rows may be hit without an event of their own: they expire, or a delete without a
+    set concerns them.
     """
     truncated: bool
-    """Whether a truncate may lie before what is known."""
+    """Whether a truncate may lie before known state."""
     filled: bool
     """Whether columns are to be filled from earlier events."""
     resting: bool
-    """Whether events have got values of another key's row, since its key became theirs."""
+    """Whether events may have got values of another key's row, since a key update."""
 
     @property
     def is_of_new_events(self) -> bool:
-        """Whether nothing is looked up but what is known of keys with new events."""
+        """Whether only the known state of keys with new events is looked up."""
         return not (self.hit_keys or self.truncated or self.filled or self.resting)
 
     @property
@@ -153,11 +158,11 @@ def plan(
     to_fill: bool,
     resting: bool,
 ) -> Plan:
-    """What has to be looked up.
+    """Decide what to look up.
 
     ``may_be_hit``: whether the table may have rows that have expired, or that a delete without a
-    set hits. ``has_set_less_deletes``: whether any is remembered of the namespace. ``resting``:
-    whether any event may have got values of another key's row.
+    set hits. ``has_set_less_deletes``: whether a delete without a set is remembered for the
+    namespace. ``resting``: whether any event may have got values of another key's row.
     """
     has_events = found.keys > 0
     leaves = fold.may_leave and (fold.partial or found.leaving > 0)
@@ -174,16 +179,18 @@ def plan(
 
 
 def found_in(row: Mapping[str, Any], key_type: str) -> Found:
-    """What ``summary.sql`` has found; ``key_type`` is the type of the first key column."""
+    """The ``Found`` in a row of ``summary.sql``; ``key_type`` is the type of the first key
+    column.
+    """
     values = row["key_values"] or ()
     if key_type.startswith("decimal"):
-        # JSON has whole ones as integers, which may be greater than any that Spark is handed.
+        # JSON has whole decimals as integers, which may exceed the integers that Spark accepts.
         values = map(Decimal, values)
     return Found(**{**row, "key_values": tuple(values), "key_type": key_type})
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:
-    """A truncate that a query has found: its place (a struct), times in microseconds since the
+    """The truncate in a row of a query: its place (a struct), times in microseconds since the
     epoch, its source and whether it is new.
     """
     place = row["position"]
@@ -193,7 +200,7 @@ def truncate(row: Mapping[str, Any]) -> Truncate:
         f" 'topic', {sql_text(place['topic'])}, 'partition', {place['partition']},"
         f" 'offset', cast({place['offset']} as bigint), 'event_index', {place['event_index']})"
     )
-    # Of an index that no event of a payload has.
+    # Only the truncate of a snapshot has a negative event index.
     is_of_snapshot = place["event_index"] < 0
     return Truncate(position, moment(row["time"]), row["source"], row["is_new"], is_of_snapshot)
 
@@ -208,8 +215,8 @@ def moment(micros: int | None) -> str:
 
 
 def ranges_to_write(keys: int, cores: int) -> int:
-    """Into how many ranges of keys, and files, a first load divides its table: little is one, all
-    else has a range for each core.
+    """The number of key ranges, and files, into which a first load divides its table: one for few
+    keys, otherwise at least one for each core.
     """
     ranges = max(-(-keys // KEYS_OF_A_FILE), 1)
     return ranges if ranges == 1 else max(ranges, cores)

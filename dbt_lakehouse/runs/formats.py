@@ -1,7 +1,7 @@
 """The formats of topics, as they were when other_events looked at their messages.
 
 They are kept with its table. So a message is decoded later as it was then, whatever vars.topics
-says by now; and without Spark, for vars.topics has patterns that only Java understands.
+says by now, and without Spark, although vars.topics has patterns in Java's syntax.
 """
 
 import json
@@ -21,17 +21,17 @@ class TopicFormats(NamedTuple):
     """The formats of a topic, the newest last."""
 
     since: list[tuple[int | None, Formats]]
-    """Each with the time from which on its messages have landed, in microseconds since the epoch;
-    None for all before the next.
+    """The formats with the time from which on messages with them landed, in microseconds since
+    the epoch; None for the first.
     """
 
     @classmethod
     def always(cls, formats: Formats) -> "TopicFormats":
-        """Of a topic whose formats have not changed."""
+        """A topic whose formats have not changed."""
         return cls([(None, formats)])
 
     def then(self, landed_at: int) -> Formats:
-        """Those of a message that has landed at a time."""
+        """The formats of a message that landed at a time."""
         found = [each for since, each in self.since if since is None or since <= landed_at]
         return found[-1]
 
@@ -48,7 +48,7 @@ class TopicFormats(NamedTuple):
 
 
 def formats_of(table: Table) -> dict[str, TopicFormats]:
-    """The formats of all topics that other_events has looked at, by their names in bronze."""
+    """The formats of all topics that other_events has looked at, by the topic's name in bronze."""
     held = json.loads(table.properties.get(PROPERTY) or "{}")
     return {
         topic: TopicFormats(
@@ -70,8 +70,8 @@ def formats_of(table: Table) -> dict[str, TopicFormats]:
 
 
 def kept(table: Table | None, found: Mapping[str, tuple[int, Formats]]) -> str:
-    """What other_events is to keep once it has looked at some more topics: at messages that have
-    landed since a time. ``table`` is what it was, None if it is made anew.
+    """The property that other_events keeps after looking at more topics, at messages that have
+    landed since a time. ``table`` is other_events as it was, None if it is rebuilt.
     """
     known = {} if table is None else formats_of(table)
     for topic, (landed_at, now) in found.items():
@@ -89,8 +89,9 @@ def kept(table: Table | None, found: Mapping[str, tuple[int, Formats]]) -> str:
 def formats_then(
     table: Table | None, topics: Iterable[str], matcher: Callable[[], TopicMatcher]
 ) -> dict[str, TopicFormats]:
-    """The formats by which other_events, which is ``table``, has looked at some topics; of one that
-    it hasn't, those of ``matcher``, by vars.topics. A topic without any is left out.
+    """The formats by which other_events (``table``) has looked at some topics. For a topic that
+    it has not looked at, those of ``matcher``, by vars.topics. A topic without formats is left
+    out.
     """
     held = {} if table is None else formats_of(table)
     asked = [topic for topic in topics if topic not in held]
@@ -106,7 +107,7 @@ def formats_then(
 
 def format_sql(topics: Mapping[str, TopicFormats]) -> str:
     """The format of a message of one of these topics, as SQL over the columns of bronze; null for
-    any other. To hold each message's topic against all patterns takes time.
+    any other topic. It is faster than matching each message's topic against all patterns.
     """
     alike: dict[str, list[str]] = {}
     for topic, each in topics.items():
@@ -144,6 +145,6 @@ def condition_sql(when: Condition) -> str:
 
 
 def is_asked_for(when: Condition) -> str:
-    """Whether a ``header`` is the one that a condition asks for, as SQL."""
+    """Whether a ``header`` is the one that a condition names, as SQL."""
     value = f"cast({sql_text(when.value or '')} as binary)"
     return f"header.key = {sql_text(when.header or '')} and header.value = {value}"

@@ -1,13 +1,14 @@
-"""Which full snapshots of source tables have ended, by the marks of Debezium's connectors.
+"""Find the full snapshots of source tables that have ended, by the marks of Debezium's
+connectors.
 
-The first row that a snapshot reads of a table is marked ``first`` or ``first_in_data_collection``,
-the last ``last`` or ``last_in_data_collection`` (``source.snapshot``). The last one names its first
-one by the position in the source's own log, which all rows of a snapshot share: so a snapshot that
-was cut off is told from the one that began after it. A source that says no position leaves the
-nearest first row before. A snapshot of one row has one mark only, and an incremental one has none
-of these: both say nothing.
+The first row that a snapshot reads of a table is marked ``first`` or
+``first_in_data_collection``, the last row ``last`` or ``last_in_data_collection``
+(``source.snapshot``). All rows of a snapshot share a position in the source's own log, by which
+the last row names its first one. So an interrupted snapshot is told from the one that began after
+it. Without such a position the nearest first row before the last one is taken. A snapshot of one
+row has one mark only, and an incremental snapshot has no marks: neither counts.
 
-What a snapshot that has ended did not read is gone at the source. A log that reconciles snapshots
+A row that an ended snapshot did not read is gone at the source. A log that reconciles snapshots
 (``reconcile_snapshots``) has a truncate for that, right before the first row: ``EVENT_INDEX`` of
 its payload.
 """
@@ -26,11 +27,13 @@ from dbt_lakehouse.runs.source_filter import SOURCE, all_pairs, may_have_operati
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 EVENT_INDEX: Final = -1
-"""Of the truncate that stands for a snapshot: before the event of its first row's payload."""
+"""The index of the truncate that stands for a snapshot: before the event of its first row's
+payload.
+"""
 RECONCILED: Final = "snapshot"
-"""What such a truncate is ``added_by`` in other_events."""
+"""``added_by`` of such a truncate in other_events."""
 NO_RECONCILING: Final = "event_index >= 0"
-"""The condition (SQL) on events for logs that reconcile no snapshots."""
+"""The condition (SQL) on events of logs that don't reconcile snapshots."""
 PROPERTY: Final = "lakehouse.snapshots"
 
 _FIRST: Final = ("first", "first_in_data_collection")
@@ -40,7 +43,7 @@ MARK: Final = (
     "coalesce(get_json_object(metadata, '$.snapshot'),"
     " get_json_object(metadata, '$.source.snapshot'))"
 )
-"""How an event's row is marked, as SQL."""
+"""The snapshot mark of an event's row, as SQL."""
 
 
 def is_first(mark: Any) -> bool:
@@ -54,14 +57,14 @@ def is_last(mark: Any) -> bool:
 
 
 def mark_of(metadata: bytes | None) -> Any:
-    """How the row of an event is marked, by its metadata."""
+    """The snapshot mark of an event's row, from its metadata."""
     told = {} if metadata is None else msgspec.json.decode(metadata)
     source = told.get("source")
     return told.get("snapshot") or (source.get("snapshot") if isinstance(source, dict) else None)
 
 
 class Row(NamedTuple):
-    """A row that a snapshot has marked."""
+    """A row with a snapshot mark."""
 
     topic: str
     partition: int
@@ -72,11 +75,11 @@ class Row(NamedTuple):
     """Database, schema and table."""
     mark: str
     said: tuple[str, ...] | None
-    """The source's position, None if it says none."""
+    """The source's position, None if it gives no position."""
 
     def is_before(self, other: "Row") -> bool:
-        """Whether it may come before another row of its topic: between partitions, nothing says
-        the order of rows of one millisecond.
+        """Whether the row may come before another row of its topic. Across partitions, the order
+        of rows of one millisecond is unknown.
         """
         if self.partition == other.partition:
             return self.offset < other.offset
@@ -91,7 +94,7 @@ class Ended(NamedTuple):
 
 
 def ended(rows: Iterable[Row]) -> list[Ended]:
-    """The snapshots that have ended, by the rows that all of them have marked, in any order."""
+    """The snapshots that have ended, from all their marked rows in any order."""
     by_table: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         by_table.setdefault((row.topic, row.source), []).append(row)
@@ -106,7 +109,7 @@ def ended(rows: Iterable[Row]) -> list[Ended]:
 
 
 def _first_of(last: Row, firsts: Iterable[Row]) -> Row | None:
-    """The newest first row of a last one's snapshot."""
+    """The newest first row of the snapshot that a last row ends."""
     said: Row | None = None
     for row in firsts:
         if row.is_before(last) and (None in (row.said, last.said) or row.said == last.said):
@@ -115,7 +118,7 @@ def _first_of(last: Row, firsts: Iterable[Row]) -> Row | None:
 
 
 def row_of(found: Mapping[str, Any]) -> Row:
-    """A row of the query for marked rows (``sql/snapshot_marks.sql``)."""
+    """The row in a result of ``sql/snapshot_marks.sql``."""
     return Row(
         topic=found["topic"],
         partition=found["partition"],
@@ -141,7 +144,7 @@ def _said(metadata: str) -> tuple[str, ...] | None:
 
 
 def _in_avro(text: str) -> str:
-    # Its length in front, zigzag.
+    # With its length in front, as a zigzag varint.
     return f"contains(value, X'{bytes([2 * len(text)]).hex()}{text.encode().hex()}')"
 
 
@@ -149,11 +152,11 @@ MAY_BE_MARKED: Final = f"""case
     when format like '%avro' then {" or ".join(map(_in_avro, _MARKS))}
     else coalesce(cast(value as string) rlike 'snapshot"\\\\s*:\\\\s*"(first|last)', false)
 end"""
-"""A condition on payloads with ``format`` (SQL) that those of marked rows meet."""
+"""A condition (SQL) on payloads with ``format`` that those of marked rows meet."""
 
 
 def is_marked(sources: "Sources") -> str:
-    """The condition on events (SQL) of rows of some source tables that are marked."""
+    """The condition (SQL) on events for marked rows of some source tables."""
     marked = f"operation = 'snapshot' and {MARK} in ({sql_texts(_MARKS)})"
     if sources is None:
         return marked
@@ -171,11 +174,11 @@ def _is_of(source: Iterable[str | None]) -> str:
 # -- what has been looked at
 
 Sources = tuple[tuple[str | None, ...], ...] | None
-"""Source tables: database, schema and table of each; None for any."""
+"""Source tables: database, schema and table of each; None for all."""
 
 
 def reconciled(logs: Iterable[Mapping[str, Any]]) -> Sources:
-    """The source tables whose snapshots some log reconciles."""
+    """The source tables whose snapshots any log reconciles."""
     found: set[tuple[str | None, ...]] = set()
     for log in logs:
         if not reconciles(log):
@@ -193,19 +196,19 @@ def reconciles(log: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """How far other_events has been looked at for snapshots that have ended."""
+    """How far other_events has been searched for ended snapshots."""
 
     bronze: Mark | None = None
     own: Mark | None = None
 
     def may_have_more(self, table: Table) -> bool:
-        """Whether other_events, which is ``table``, has got rows of snapshots since."""
+        """Whether other_events (``table``) has received rows of snapshots since."""
         return self.own is None or may_have_operation(table, self.own.snapshot, "snapshot")
 
 
 def looked(table: Table, sources: Sources) -> Looked:
-    """What other_events says of itself: nothing if it was made anew or rolled back since, or if
-    there were other source tables to look for.
+    """The state that other_events has kept; empty if it was rebuilt or rolled back since, or if
+    the source tables to search for have changed.
     """
     held = json.loads(table.properties.get(PROPERTY) or "{}")
     if held.get("sources") != _text(sources):
@@ -219,7 +222,7 @@ def looked(table: Table, sources: Sources) -> Looked:
 
 
 def kept(bronze: Mark, table: Table, sources: Sources) -> str:
-    """What other_events is to keep once it has been looked at, as far as bronze was read."""
+    """The property that other_events keeps after the search, with bronze's mark."""
     held = {"bronze": str(bronze), "own": str(marks.mark_of(table))}
     return json.dumps({**held, "sources": _text(sources)}, sort_keys=True)
 
@@ -229,7 +232,7 @@ def _text(sources: Sources) -> str:
 
 
 def topics_of(table: Table, sources: Sources) -> list[str] | None:
-    """The topics that have events of some source tables; None if that is not known."""
+    """The topics that have events of some source tables; None if that is unknown."""
     pairs = all_pairs(table)
     if pairs is None:
         return None

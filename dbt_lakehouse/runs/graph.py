@@ -1,5 +1,5 @@
-"""What models say of each other in the project's graph: which log a gold table is of, what its
-columns mean, who reads the lake's own tables.
+"""Relations between models in the project's graph: the log of a gold table, the meaning of its
+columns, and the readers of the lake's own tables.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -17,9 +17,9 @@ from dbt_lakehouse.runs import marks
 from dbt_lakehouse.runs.marks import Mark
 from dbt_lakehouse.runs.model_run import LEAVES, kept
 
-# In unit tests, relations are common table expressions with this in front of the model's name.
+# In unit tests, relations are common table expressions with this prefix before the model's name.
 _FIXTURE: Final = "__dbt__cte__"
-# Blocks of docs that technical columns have under other names.
+# Docs blocks of technical columns that differ from the column's name.
 _BLOCKS: Final = {"_operation": "change_operation"}
 
 
@@ -28,7 +28,7 @@ def _models(graph: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def node_named(graph: Mapping[str, Any], name: str) -> Any:
-    """The model of a name, in whichever package."""
+    """The model of a name, in any package."""
     for node in _models(graph):
         if node.name == name:
             return node
@@ -36,9 +36,11 @@ def node_named(graph: Mapping[str, Any], name: str) -> Any:
 
 
 def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
-    """The model of a relation, which may be a unit test's fixture or of a deferred target."""
+    """The model of a relation; the relation may be a unit test's fixture or belong to a deferred
+    target.
+    """
     if isinstance(relation, str):
-        # What dbt makes of a model for a test with a condition.
+        # dbt turns a model into a query for a test with a condition.
         raise CompilationError("this test is of a whole table, and takes no `where` in its config")
     name = relation.identifier.removeprefix(_FIXTURE)
     found = [node for node in _models(graph) if node.alias == name]
@@ -49,7 +51,7 @@ def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
 
 
 def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
-    """What a change log declares."""
+    """The declaration of a change log."""
     node = node_of(graph, relation)
     log: Mapping[str, Any] | None = node.config.meta.get("change_log")
     if log is None:
@@ -66,7 +68,7 @@ def change_log_nodes(graph: Mapping[str, Any]) -> list[Any]:
 
 
 def change_logs(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What all change logs declare."""
+    """The declarations of all change logs."""
     return [node.config.meta["change_log"] for node in change_log_nodes(graph)]
 
 
@@ -91,8 +93,8 @@ def is_of_log(node: Any) -> bool:
 def fold_of_model(
     graph: Mapping[str, Any], node: Any, declared: Mapping[str, Any] | None = None
 ) -> Fold:
-    """The fold of the model of a gold table or history, by what its change log declares or, where
-    its columns follow the source, is ``declared`` to be by now.
+    """The fold of a gold table's or history's model. ``declared`` is its change log's declaration
+    with the types that columns which follow the source have by now; None for the log's model.
     """
     log = declared or log_node(graph, node).config.meta["change_log"]
     meta = node.config.meta
@@ -121,7 +123,7 @@ def built_of(graph: Mapping[str, Any], log: str) -> list[Any]:
 
 
 def columns_of_model(node: Any, of: Fold) -> list[str]:
-    """The columns of the table of a gold table or history."""
+    """The columns of a gold table or history."""
     if "history" in node.config.meta:
         return of.version_columns
     return of.rows_columns if of.keyless else of.gold_columns
@@ -151,20 +153,20 @@ def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
 
 
 def mark_on(table: Table, upstream: str) -> Mark | None:
-    """How far a table has read another."""
+    """The mark of a table on an upstream."""
     return marks.marks_of(table).get(upstream)
 
 
 def may_leave(log: Table) -> bool:
-    """Whether any event of a change log may leave columns as they were: whether one does, or was
-    appended since that was known.
+    """Whether any event of a change log may leave columns unchanged: one does, or events came
+    since that was last known.
     """
     return kept(log, LEAVES) is not False
 
 
 def descriptions(manifest: Any, model: Any) -> dict[str, str]:
     """The descriptions of a model's columns, by name: its own, and for change logs and histories
-    those of the gold table with the same columns and of the blocks of docs.
+    those of the docs blocks and of the gold table with the same columns.
     """
     described = {}
     blocks = getattr(manifest, "docs", {})
@@ -191,7 +193,7 @@ def descriptions(manifest: Any, model: Any) -> dict[str, str]:
 
 
 def table_ddl(node: Any, relation: str) -> str:
-    """The statement that makes the table of a model with the columns that its description has."""
+    """The DDL of a model's table with the columns of its description."""
     columns = described_columns(node)
     partitions = node.config.get("partition_by") or []
     by = f" partitioned by ({', '.join(partitions)})" if partitions else ""
@@ -199,7 +201,7 @@ def table_ddl(node: Any, relation: str) -> str:
 
 
 def described_columns(node: Any, without: Container[str] = ()) -> str:
-    """The columns of a model's description with their types, as SQL; empty for none."""
+    """The columns of a model's description with their types, as SQL; empty without any."""
     return ", ".join(
         f"{quoted([name])[0]} {column.data_type}"
         for name, column in node.columns.items()
@@ -208,7 +210,7 @@ def described_columns(node: Any, without: Container[str] = ()) -> str:
 
 
 def refuse_other_sql(model: Any, macro: str) -> None:
-    """Stop a model that has more than the call of its macro, and of config.
+    """Stop a model that contains anything but the call of its macro and its config.
 
     Raises ``CompilationError`` that says where other SQL belongs.
     """
@@ -225,7 +227,7 @@ def refuse_other_sql(model: Any, macro: str) -> None:
 
 def _is_call(node: Any, macro: str) -> bool:
     if not isinstance(node, nodes.Output):
-        # What is set or done without a text.
+        # A ``set`` or ``do`` outputs no text.
         return isinstance(node, nodes.Assign | nodes.ExprStmt)
     return all(
         (isinstance(part, nodes.TemplateData) and _is_comment(part.data))
@@ -235,7 +237,7 @@ def _is_call(node: Any, macro: str) -> bool:
 
 
 def _called(node: nodes.Node) -> str | None:
-    """The name of what is called, of a macro with its package in front too."""
+    """The name of the called macro, without its package."""
     if isinstance(node, nodes.Getattr):
         return node.attr
     return node.name if isinstance(node, nodes.Name) else None

@@ -1,16 +1,16 @@
 """The ranges of the keys that a run touches, as arguments of its statements.
 
-By such ranges Iceberg passes over files, and over parts of files, without any of the keys. Keys are
-personal data as often as not, and dbt writes each statement to its log. So statements have markers
-in the place of the values, and Spark gets the values beside the statement:
+With such ranges Iceberg skips files, and row groups of files, without any of the keys. Keys are
+often personal data, and dbt writes each statement to its log. So statements have parameter
+markers, and Spark gets the values beside the statement:
 
-    adapter.hold_key_ranges(name, found)        keeps the ranges under that name, say two
+    lake.sql.hold_key_ranges(name, found)       keeps the ranges under that name, say two
     ... where order_id between :name_low_0 and :name_high_0
            or order_id between :name_low_1 and :name_high_1
 
-Python has other dates, times and texts than Spark: none before the year 1 or after 9999, and what
-PySpark hands over of those before 1582 is of another calendar. So an end of a range leaves Spark as
-a number or as hexadecimal text, and only Spark makes a value of its type of that again.
+Python's dates, times and texts differ from Spark's: they lack years before 1 and after 9999, and
+PySpark uses another calendar for dates before 1582. So a bound leaves Spark as a number or as
+hexadecimal text, and only Spark turns it back into a value of its type.
 """
 
 import re
@@ -26,16 +26,18 @@ from dbt_lakehouse.session.pool import Argument
 
 
 class _Form(NamedTuple):
-    """How values of a type leave Spark, and how they are made of an argument; SQL of ``{}``."""
+    """How values of a type leave Spark, and how an argument becomes a value again; SQL templates
+    with ``{}``.
+    """
 
     leaving: str
     coming: str
     has_gaps: bool = True
-    """Whether what leaves are numbers, so that it is known how far apart they are."""
+    """Whether values leave as numbers, so that gaps between them are known."""
 
 
-# Of the types whose statistics Iceberg compares with a value as Spark does. Floats have none: NaN
-# is in no statistics, and -0.0 is less than 0.0 there. (Sessions run in UTC.)
+# The types whose statistics Iceberg compares as Spark compares values. Floats are not among them:
+# NaN is in no statistics, and -0.0 is less than 0.0 there. (Sessions run in UTC.)
 _FORMS: Final = (
     (re.compile(r"tinyint|smallint|int|bigint"), _Form("{}", "{}")),
     (re.compile(r"decimal\(.*"), _Form("{}", "cast({} as {type})")),
@@ -47,26 +49,26 @@ _FORMS: Final = (
     ),
     (re.compile(r"string"), _Form("hex({})", "cast(unhex({}) as {type})", has_gaps=False)),
 )
-# New keys are often far from those that change: one range of both would have most keys in it. A gap
-# counts if it is wider than all of them divided by this, so that there can be no more.
+# New keys are often far from changed ones, and one range of both would include most keys. A gap
+# counts if it is wider than the whole span divided by this, which limits their number.
 _MOST_GAPS: Final = 100
 _MOST_RANGES: Final = 8
-# About a second's work; more keys are in one range.
+# Sorting takes about a second; of more keys only one range is made.
 _KEYS_TO_SORT: Final = 1_000_000
 
 Range = tuple[Any, Any]
-"""The least and the greatest value; both None where there is no value."""
+"""The least and the greatest value; both None for the null values."""
 _ENDS: Final = ("low", "high")
 
 
 class KeyRanges(NamedTuple):
-    """Ranges of a column of a type."""
+    """Ranges of a column."""
 
     type_name: str
     ranges: Sequence[Range]
 
     def arguments(self, name: str) -> dict[str, Argument]:
-        """The ends of the ranges, by the names of their markers."""
+        """The bounds of the ranges, by the names of their markers."""
         return {
             f"{name}_{end}_{number}": _argument(value)
             for number, ends in enumerate(self.ranges)
@@ -74,7 +76,7 @@ class KeyRanges(NamedTuple):
         }
 
     def sql(self, name: str) -> list[list[str]]:
-        """The two ends of each range, as SQL of the markers."""
+        """The two bounds of each range, as SQL with the markers."""
         form = _form(self.type_name)
         if form is None:
             return []
@@ -85,7 +87,7 @@ class KeyRanges(NamedTuple):
 
 
 def _argument(value: Any) -> Argument:
-    # A number with all of its digits, whatever its exponent.
+    # A decimal with all of its digits, whatever its exponent.
     return format(value, "f") if isinstance(value, Decimal) else value
 
 
@@ -94,13 +96,14 @@ def _form(type_name: str) -> _Form | None:
 
 
 def type_of(spark: SparkSession, relation: str, column: str) -> str:
-    """The type of a relation's column. As a schema: to ask for it takes no query."""
+    """The type of a relation's column, from its schema, which takes no Spark job."""
     return spark.sql(f"select {column} from {relation}").schema[0].dataType.simpleString()
 
 
 def values_sql(column: str, type_name: str, rows: int) -> str:
-    """An aggregate for what ``ranges_of`` takes: an array of a column's values, all of them sorted,
-    or the least and the greatest; empty if its type has no ranges, or a null array without rows.
+    """An aggregate for the input of ``ranges_of``: an array of a column's values, all of them
+    sorted, or only the least and the greatest; empty if its type has no ranges, null without
+    rows.
     """
     form = _form(type_name)
     if form is None:
@@ -112,9 +115,7 @@ def values_sql(column: str, type_name: str, rows: int) -> str:
 
 
 def ranges_of(values: Sequence[Any]) -> list[Range]:
-    """The ranges in which sorted values are, as few as have the widest gaps between them; none
-    without values.
-    """
+    """The ranges of sorted values, split at their widest gaps; empty without values."""
     if not values:
         return []
     if not isinstance(values[0], int | Decimal) or len(values) == 2:
@@ -123,7 +124,7 @@ def ranges_of(values: Sequence[Any]) -> list[Range]:
 
 
 def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> KeyRanges:
-    """The ranges in which the values of a relation's column are, of so many rows."""
+    """The ranges of a relation's column with ``rows`` rows."""
     type_name = type_of(spark, relation, column)
     query = f"select {values_sql(column, type_name, rows)} as values from {relation}"
     return KeyRanges(
@@ -132,7 +133,7 @@ def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> Ke
 
 
 def _ranges(keys: Sequence[Any]) -> list[Range]:
-    """Sorted keys as few ranges, with the widest gaps between them."""
+    """Sorted keys as few ranges, split at their widest gaps."""
     narrow = max(1, (keys[-1] - keys[0]) / _MOST_GAPS)
     gaps = ((after - before, place) for place, (before, after) in enumerate(pairwise(keys), 1))
     widest = nlargest(_MOST_RANGES - 1, (gap for gap in gaps if gap[0] > narrow))

@@ -1,5 +1,5 @@
-"""What is read for events: payloads of bronze, and those that other_events has; which of them a run
-of a change log reads.
+"""The input of a change log's run: which of bronze's payloads it reads for events, and which rows
+of other_events.
 """
 
 import re
@@ -16,43 +16,43 @@ from python_udfs.registry import AEROSPIKE_FORMATS, AVRO_FORMATS
 
 
 class Part(StrEnum):
-    """Which part of all that there is."""
+    """Which part of the input."""
 
     NEW = "new"
     BEFORE = "before"
-    """What earlier runs have read."""
+    """Read by earlier runs."""
     SO_FAR = "so far"
     """Both."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogInput:
-    """What there is to read; relations are SQL to select from, None for nothing."""
+    """The input of a run; relations are SQL to select from, None for nothing."""
 
     payloads: str | None
-    """Of bronze."""
+    """Payloads of bronze."""
     topics: list[str] | None
-    """The topics among these that have wanted events; None if that is unknown."""
+    """The topics of wanted events; None if that is unknown."""
     format: str | None
-    """The format of a payload of these topics, as SQL; None where they are unknown."""
+    """The format of a payload of these topics, as SQL; None if they are unknown."""
     added: str | None
-    """Rows of other_events among which are events that no payload says by itself."""
+    """Rows of other_events, including events that their payload alone does not give."""
     log_times: str | None
-    """The log times of payloads that have another one than their timestamp."""
+    """The log times that differ from their payload's timestamp."""
     excluded: str | None
-    """Rows of other_events among which are events that payloads must not say: what could not be
-    decoded once, and what was decoded since and is among ``added``.
+    """Rows of other_events, including events that payloads must not give: those that could not be
+    decoded once, and those that were decoded since and are among ``added``.
     """
     may_name: str | None
-    """A condition on payloads with ``format`` (SQL) that those with a wanted event meet, and most
-    others of their topics don't; None where all of a topic's events are wanted.
+    """A condition on payloads with ``format`` (SQL). Payloads with a wanted event meet it, and
+    most others of their topics don't; None if all of a topic's events are wanted.
     """
     none: str
-    """A table of events, to select none from."""
+    """A table of events, for an empty selection."""
 
 
 def all_input(events: Any, payloads: Any) -> LogInput:
-    """All that there is in other_events and bronze, or will be."""
+    """All of other_events and bronze, now or later."""
     return LogInput(
         payloads=str(payloads),
         topics=None,
@@ -72,9 +72,9 @@ def log_input(
     log_times: str | None,
     format_of: Callable[[Sequence[str], Table], str],
 ) -> LogInput:
-    """What a run of a change log reads of its upstreams, which are other_events and bronze;
-    ``log_times`` is the table of these, if it has any rows, ``format_of`` tells the format of a
-    payload of some topics, as other_events has looked at them.
+    """The input of a change log's run, from its upstreams other_events and bronze. ``log_times``
+    is the table of corrected log times if it has rows; ``format_of`` gives the format of payloads
+    of some topics, as other_events has looked at them.
     """
     events, bronze = run.upstreams
     rows = {Part.NEW: run.rows, Part.BEFORE: run.rows_before, Part.SO_FAR: run.rows_so_far}[part]
@@ -98,14 +98,14 @@ def log_input(
     )
 
 
-# Of their payloads each says the table's name itself, where a value is: in Avro it may be in the
-# schema alone, of rows without an envelope in the topic's name.
+# Payloads in these formats contain the table's name in a value. In Avro it may be only in the
+# schema, and for rows without an envelope only in the topic's name.
 _NAMING: Final = (
     *(name for name in AEROSPIKE_FORMATS if name not in AVRO_FORMATS),
     *("debezium_json", "arcion_json", "lindorm_json"),
     *("aws_dms_json", "maxwell_json", "canal_json"),
 )
-# Of other names JSON may write a character in more ways than as it is or as \u....
+# Other names may be escaped in JSON in other ways than as \u....
 _PLAIN: Final = re.compile("[A-Za-z0-9_ .-]+")
 _ESCAPE: Final = b"\\u"
 

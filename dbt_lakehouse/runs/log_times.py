@@ -1,7 +1,7 @@
 """Log times of new payloads: the newest Kafka timestamp so far in their partition, by offset.
 
-What earlier runs have given to each partition is kept with other_events, so that a run need not
-look at all events again. Most payloads' log time is their own timestamp.
+other_events keeps the last log time of each partition, so that a run need not read all events
+again. Most payloads' log time is their own timestamp.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,32 +11,32 @@ from typing import Any, Final
 from dbt_lakehouse.runs.decisions import moment
 from dbt_lakehouse.texts import sql_text
 
-# More partitions are not kept: each run would write down all of them.
+# Beyond this number partitions are not kept: each run would rewrite all of them.
 _MOST_PARTITIONS: Final = 1000
 
 Known = Mapping[str, Sequence[int | None]]
-"""By partition (JSON of topic and partition): its last offset, and the log time of that in
+"""By partition (JSON of topic and partition): its last offset, and that offset's log time in
 microseconds.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """What is known of the log times of new payloads."""
+    """The log times of new payloads, as far as they are known."""
 
     needs_correction: bool
-    """Whether any may differ from its payload's own timestamp."""
+    """Whether any payload's log time may differ from its timestamp."""
     carried: list[dict[str, str]] | None
-    """What earlier runs have given to the partitions of the payloads: topic, partition and log
-    time, each as SQL. None where only the log can tell, for payloads lie before offsets that came
+    """The log times of the payloads' partitions from earlier runs: topic, partition and log time,
+    each as SQL. None if only the log can tell, because payloads lie before offsets that came
     earlier.
     """
     known: dict[str, list[int | None]] | None
-    """What is known after the run; None if that is not to be kept."""
+    """The state after the run; None if it is not to be kept."""
 
 
 def log_times(partitions: Sequence[Mapping[str, Any]], known: Known) -> LogTimes:
-    """What is known of new payloads, which come from ``partitions`` (``build.other_events``)."""
+    """The log times of new payloads, which come from ``partitions`` (``build.other_events``)."""
     after = {name: list(each) for name, each in known.items()}
     carried = []
     unordered = goes_back = False

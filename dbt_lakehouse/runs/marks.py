@@ -1,13 +1,13 @@
-"""What an incremental table has read of others, and what of them is new to it.
+"""Marks: how far an incremental table has read its upstreams, and what of them is new to it.
 
 A mark is a place in the history of an upstream table. It is committed with the rows that were made
 of what was read, in the summary of their snapshot:
 
     lakehouse.read.<schema>.<table>     identity|snapshot|sequence number of the upstream, as read
 
-So a crash leaves both or neither, a table that is rolled back goes back with its marks, and nothing
-has to be written twice to no effect. ``reading`` says what a mark means for the upstream as it is
-now; it decides by the table's history alone.
+So a crash leaves both or neither, a rollback of a table takes its marks back too, and writes need
+not be idempotent. ``reading`` interprets a mark for the current upstream, by the table's history
+alone.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 
 PREFIX: Final = "lakehouse.read."
-# A property that is another one each time that a table is made anew. Iceberg's uuid stays when a
-# table is replaced, and the snapshots that would tell it expire.
+# A property with a new value each time a table is rebuilt. Iceberg's uuid stays when a table is
+# replaced, and the snapshots that would show the replacement expire.
 MADE: Final = "lakehouse.made"
-# In the summary of a commit: the column whose values it has written anew, under the same name. The
-# files before it have none of that name any more, so what was appended is no longer read from them.
+# In the summary of a commit: the column that it has rewritten under the same name. Older files
+# have no column of that name any more, so appended rows are no longer read from them.
 REWRITTEN: Final = "lakehouse.rewritten"
 
 
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
     """How far a table has been read."""
 
     identity: str
-    """Iceberg's uuid, and what the table has as ``MADE``."""
+    """Iceberg's uuid, and the table's property ``MADE``."""
     snapshot: str
     """Its id as text; ``none`` for a table that had no rows."""
     sequence: int
@@ -42,12 +42,12 @@ class Mark(NamedTuple):
 
 
 def mark_of(table: Table) -> Mark:
-    """The mark of one who has read all of a table."""
+    """The mark of a reader that has read all of a table."""
     return Mark(_identity(table), table.snapshot, table.sequence)
 
 
 def mark_at(table: Table, snapshot: Snapshot) -> Mark:
-    """The mark of one who has read a table as far as an earlier snapshot."""
+    """The mark of a reader that has read a table up to an earlier snapshot."""
     return Mark(_identity(table), snapshot.name, snapshot.sequence_number)
 
 
@@ -56,15 +56,15 @@ def _identity(table: Table) -> str:
 
 
 def parsed(text: str) -> Mark:
-    """The mark whose text this is."""
+    """The mark from its text."""
     identity, snapshot, sequence = text.split("|")
     return Mark(identity, snapshot, int(sequence))
 
 
 def marks_of(table: Table) -> dict[str, Mark]:
-    """The marks that a table has, by the name of the upstream (``schema.table``).
+    """The marks of a table, by the name of the upstream (``schema.table``).
 
-    All that is read is noted together, so the newest commit that notes any has them all.
+    Marks are noted together, so the newest commit with any mark has all of them.
     """
     for snapshot in table.chain:
         marks = {
@@ -78,7 +78,7 @@ def marks_of(table: Table) -> dict[str, Mark]:
 
 
 def mark_then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
-    """The mark on its upstream that a table had when it was read up to a mark."""
+    """The mark on an upstream that a table (``middle``) had when it was read up to a mark."""
     if mark is None or mark.snapshot == NO_SNAPSHOT:
         return None
     for place, snapshot in enumerate(middle.chain):
@@ -89,7 +89,7 @@ def mark_then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
 
 
 def noted(marks: Mapping[str, Mark]) -> dict[str, str]:
-    """Marks as the summary of a snapshot has them."""
+    """Marks as entries of a snapshot's summary."""
     return {PREFIX + name: str(mark) for name, mark in marks.items()}
 
 
@@ -100,21 +100,23 @@ class Window(Enum):
     WHOLE = "whole"
     SINCE_SNAPSHOT = "since snapshot"
     SINCE_SEQUENCE = "since sequence number"
-    """By the numbers of the commits that rows are of: the snapshots in between have expired."""
+    """By sequence numbers of commits, since the snapshots in between have expired."""
     SINCE_ROW = "since row"
-    """By the rows' own numbers: a column was written anew since."""
+    """By row ids, since a column was rewritten in between."""
 
 
 class Reading(NamedTuple):
-    """What is to be read of an upstream, up to its current snapshot."""
+    """The part of an upstream to read, up to its current snapshot."""
 
     window: Window
     until: Mark
     since: Mark | None = None
     first_row: int | None = None
-    """The least ``_row_id`` of rows that were appended since, of ``SINCE_ROW``."""
+    """The least ``_row_id`` of rows that were appended since, for ``SINCE_ROW``."""
     is_kept: bool = True
-    """Whether the snapshot of ``until`` is kept: else rows are told by the numbers of commits."""
+    """Whether the snapshot of ``until`` still exists; otherwise rows are selected by sequence
+    number.
+    """
 
     @property
     def has_news(self) -> bool:
@@ -124,8 +126,8 @@ class Reading(NamedTuple):
     def sql(self, relation: str) -> str:
         """The rows, to select from.
 
-        The upper end is pinned, so that what comes while a model runs belongs to the next run. It
-        is no subquery where that would hide the rows' sequence numbers.
+        The upper end is pinned, so that rows which come while a model runs belong to the next
+        run. It is not a subquery where that would hide the rows' sequence numbers.
         """
         if self.window is Window.NOTHING or self.until.snapshot == NO_SNAPSHOT:
             return f"(select * from {relation} where false)"
@@ -152,31 +154,33 @@ class Reading(NamedTuple):
 
 
 def is_trimmed(mark: Mark, table: Table) -> bool:
-    """Whether rows have been deleted from a table since a mark on it, as far as it still says."""
+    """Whether rows have been deleted from a table since a mark, as far as its snapshots still
+    tell.
+    """
     since = takewhile(lambda snapshot: snapshot.name != mark.snapshot, table.chain)
     return any(snapshot.summary.get("operation") == "delete" for snapshot in since)
 
 
 class HistoryLost(Exception):
-    """An upstream is no longer the table that was read; the message says what has become of it."""
+    """An upstream is no longer the table that was read. The message says what happened to it."""
 
 
 class RolledBack(HistoryLost):
-    """It is the same table, without what was read."""
+    """The upstream is the same table, rolled back to before what was read."""
 
 
 def reading(mark: Mark | None, table: Table) -> Reading:
-    """What is new in a table since a mark on it; all of it for one that has never been read.
+    """The rows of a table since a mark; all of them without a mark.
 
-    Raises ``HistoryLost`` if the mark is no place in the table's history: it was dropped and made
-    anew, replaced, or rolled back.
+    Raises ``HistoryLost`` if the mark is not in the table's history: the table was dropped and
+    created again, replaced, or rolled back.
     """
     until = mark_of(table)
     if mark is None:
         return Reading(Window.WHOLE, until)
     if mark.identity != until.identity:
         is_same = mark.identity.partition("+")[0] == table.uuid
-        raise HistoryLost("was replaced" if is_same else "was dropped and made anew")
+        raise HistoryLost("was replaced" if is_same else "was dropped and created again")
     if mark.snapshot == NO_SNAPSHOT:
         return Reading(Window.WHOLE if table.chain else Window.NOTHING, until)
     news = rewritten = False
@@ -204,8 +208,8 @@ def reading(mark: Mark | None, table: Table) -> Reading:
 
 
 def reading_to(mark: Mark | None, table: Table, limit: Mark | None) -> Reading:
-    """``reading`` of a table that ends at a mark which another reader has on it; nothing for one
-    that has none.
+    """``reading`` of a table up to the mark that another reader has on it; nothing if that reader
+    has no mark.
     """
     if limit is None:
         return Reading(Window.NOTHING, mark or Mark(_identity(table), NO_SNAPSHOT, 0), mark)
@@ -214,6 +218,6 @@ def reading_to(mark: Mark | None, table: Table, limit: Mark | None) -> Reading:
             return reading(mark, replace(table, chain=table.chain[place:]))
     if mark == limit:
         return Reading(Window.NOTHING, limit, mark)
-    # It has expired; of an append-only table the numbers of commits tell the same.
+    # It has expired; in an append-only table sequence numbers tell the same.
     window = Window.WHOLE if mark is None else Window.SINCE_SEQUENCE
     return Reading(window, limit, mark, is_kept=False)

@@ -1,5 +1,5 @@
-"""What one model reads, decides and notes while dbt builds it: from its compilation, which asks
-what is new, to the commit that holds its rows and what they were made of.
+"""The state of one model's run: what it reads, decides and notes, from its compilation, which
+asks what is new, to the commit of its rows and marks.
 """
 
 import json
@@ -20,49 +20,50 @@ from dbt_lakehouse.runs.marks import HistoryLost, Mark, Reading, RolledBack, Win
 from dbt_lakehouse.runs.moving import marks_moved
 from dbt_lakehouse.runs.source_filter import Wanted
 
-# In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
-# of it is a property of the table, under that name.
+# In the summary of a snapshot: the digest of the declaration that the table is made of. The
+# declaration itself is a property of the table, whose name contains the digest.
 DECLARED: Final = "lakehouse.declared"
-# As of when expired rows were judged.
+# The moment by which expired rows were judged.
 AS_OF: Final = "lakehouse.as_of"
-# Of gold: the newest times of all that is known (fold.Newest).
+# Of gold: the newest times of all known states (decisions.Newest).
 NEWEST: Final = "lakehouse.newest"
-# Of gold: how many keys have had several rows inserted, and where one is, as JSON.
+# Of gold: the number of keys with several inserted rows, and the place of one, as JSON.
 DOUBTS: Final = "lakehouse.key_doubts"
-# Of deleted_keys: up to when states are forgotten.
+# Of deleted_keys: the time up to which states were purged.
 HORIZON: Final = "lakehouse.purge_horizon"
-# The sequence number up to which a namespace's deletes without a set are forgotten.
+# The sequence number up to which a namespace's deletes without a set were purged.
 PURGED: Final = "lakehouse.purged"
-# A property of a change log: whether any of its events leaves columns as they were (``kept``).
+# A property of a change log: whether any of its events leaves columns unchanged (``kept``).
 LEAVES: Final = "lakehouse.leaves"
-# One of a change log: how many rows lie on the wrong side of a truncate though it was made anew
-# (``kept``).
+# A property of a change log: the number of rows on the wrong side of a truncate although it was
+# rebuilt (``kept``).
 CROSSED: Final = "lakehouse.truncates_crossed"
-# One of a change log: the log time of its newest truncate, 0 if it has none (``kept``).
+# A property of a change log: the log time of its newest truncate, 0 without truncates (``kept``).
 TRUNCATED: Final = "lakehouse.truncated"
-# One of a change log: the mark on itself up to which rows of key updates have their values.
+# A property of a change log: the mark on itself up to which key updates have their values.
 KEY_UPDATES: Final = "lakehouse.key_updates"
-# One of a change log that its source orders: up to where its places were looked at, and the newest.
+# A property of a change log that its source orders: up to where places were checked, and the
+# newest places.
 SOURCE_PLACES: Final = "lakehouse.source_places"
-# One of other_events: the last offset of each partition and its log time (``kept``).
+# A property of other_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED, TAKEN)
 
 Load = Callable[[str], Table | None]
-"""A table as it is now by its name (``schema.table``), None if there is none."""
+"""Loads a table by its name (``schema.table``); None if it does not exist."""
 
 
 class NodeRun:
-    """A model at work.
+    """A model's run.
 
-    ``own`` is the name of its table, ``upstreams`` those of the tables that it reads as they grow;
-    a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
-    its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
+    ``own`` is the name of its table, ``upstreams`` are the names of the tables that it reads
+    incrementally; a name is ``schema.table`` or dbt's relation. ``of`` is the declaration, where
+    the model's SQL is not all that counts. With ``anew`` the table is rebuilt in any case.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
-    lost. With ``refolds``, rows are made anew from all that the upstreams have of their keys.
-    ``wanted``: what is read of the first upstream, other_events. With ``follows``, the others are
-    read as far as the first has read them. ``reason``: why the table is made anew though it could
-    go on.
+    lost. With ``refolds``, rows are made again from everything that the upstreams have of their
+    keys. ``wanted``: what is read of the first upstream, other_events. With ``follows``, the
+    other upstreams are read as far as the first has read them. ``reason``: why the table is
+    rebuilt although it could go on.
     """
 
     def __init__(
@@ -87,53 +88,54 @@ class NodeRun:
         self.fold: Final = of if isinstance(of, Fold) else None
         self.declaration: Final = None if of is None else declared(of)
         self.keeps: dict[str, Any] = {}
-        """What is to be kept with the table for the next run: properties that speak of the snapshot
-        that the run commits (``kept``).
+        """What to keep with the table for the next run: properties that are tied to the snapshot
+        of the run's commit (``kept``).
         """
         self.formats: dict[str, tuple[int, Formats]] = {}
-        """Those of the topics whose payloads other_events looks at, which have landed since a time
-        (microseconds since the epoch).
+        """The formats of the topics whose payloads other_events looks at, with the time
+        (microseconds since the epoch) since which these payloads have landed.
         """
         self.notes_beside: dict[str, str] = {}
-        """What a commit of the model's rows notes of them beside what all runs note."""
+        """Further notes of the model's commits."""
         self.properties_beside: dict[str, str] = {}
-        """The properties that these refer to."""
+        """The properties to which these notes refer."""
         self.doubts: str | None = None
-        """What of the new rows says that their key is none (``DOUBTS``)."""
+        """What the new rows show against the uniqueness of their key (``DOUBTS``)."""
         self.places: str | None = None
-        """The view of new events that get another log time in a change log (truncate_order)."""
+        """The view of new events whose log time changes in a change log (truncate_order)."""
         self.truncate_ties = 0
-        """How many rows of a change log count as later than a truncate for want of an order."""
+        """The rows of a change log that count as later than a truncate for want of an order."""
         self.truncates_crossed = 0
-        """How many rows of a change log lie on the wrong side of a truncate, however they are read.
+        """The rows of a change log on the wrong side of a truncate, in whatever order they are
+        read.
         """
         self.leaves: bool | None = None
-        """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql); None
+        """Whether any event may leave columns unchanged (dbt_lakehouse/build/sql/fold.sql); None
         until the model of a gold table is compiled.
         """
         self.meets_truncates: bool | None = None
-        """Whether it may meet a truncate, new or remembered; None likewise."""
+        """Whether it may meet a truncate, new or remembered; None until then."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
         self.anew: Final = anew
-        """Whether the table is made anew whatever there is."""
+        """Whether the table is rebuilt in any case."""
         self.table: Final = None if anew else load(str(own))
         self.seen: str | None = None if anew else NO_SNAPSHOT
-        """The snapshot of the table by which its new rows are chosen; None if it is made anew,
-        whatever it has.
+        """The snapshot of the table by which its new rows are chosen; None if it is rebuilt,
+        whatever it contains.
         """
         if self.table is not None:
             self.seen = self.table.snapshot
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None
-        """Why a table that is there is made anew without being asked to."""
+        """Why an existing table is rebuilt without a request."""
         self.is_moved = False
         """Whether the marks of the table are on tables that it read before (``moving``)."""
         self.is_exchanged = False
-        """Whether that is because it reads another table now."""
+        """Whether that is because it now reads another table."""
         self.rolled_back_from: str | None = None
-        """The snapshot of ``origin`` that was read before that one was rolled back."""
+        """The snapshot of ``origin`` that was read before ``origin`` was rolled back."""
         self._load: Final = load
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
@@ -147,7 +149,8 @@ class NodeRun:
                 if table is not None
             }
         elif upstreams and not self._wants(tables[str(upstreams[0])], wanted):
-            # It stays where it was: to note it would be a commit for each table in each run.
+            # It stays at the old mark: to note the new one would be a commit for each table in
+            # each run.
             for name in [*self.readings] if follows else [str(upstreams[0])]:
                 self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
         self._tables: Final = tables
@@ -155,7 +158,9 @@ class NodeRun:
     def _go_on(
         self, table: Table, tables: Mapping[str, Table | None], wanted: Wanted
     ) -> str | None:
-        """Find out what is new to a table that is there; the reason why it can't go on, if so."""
+        """Find the new rows for an existing table. Returns the reason if the table has to be
+        rebuilt.
+        """
         held = marks.marks_of(table)
         if tables and not tables.keys() <= held.keys():
             moved = marks_moved(held, [*tables], self._load, wanted)
@@ -164,7 +169,7 @@ class NodeRun:
         if self._merges:
             held = {name: mark for name, mark in held.items() if name in tables}
         elif tables and not held:
-            return "it does not say what it was made of"
+            return "its upstream tables are not recorded"
         for name, upstream in tables.items():
             if upstream is None:
                 return f"{name} is not there any more"
@@ -188,7 +193,7 @@ class NodeRun:
                 return f"rows of {name} were deleted after it was read"
             purged = upstream.noted(PURGED)
             if purged and self.fold is not None and self.fold.namespace is not None:
-                # Its model was not there when all that were had read them.
+                # Its model was absent when all existing ones had read them.
                 if held[name].sequence < int(purged):
                     return f"{name} has forgotten deletes that it had not read"
         changed = self._changes_of(table)
@@ -196,13 +201,13 @@ class NodeRun:
         return changed.rebuild
 
     def _changes_of(self, table: Table) -> Changes:
-        """What has become of the declaration that the table was made of."""
+        """The changes since the declaration that the table was made of."""
         if self.declaration is None:
             return Changes({})
         return changes(self._declaration_of(table), self.declaration)
 
     def _reading(self, name: str, mark: Mark | None, tables: Mapping[str, Table | None]) -> Reading:
-        """What is new in an upstream since a mark on it. Raises ``HistoryLost``."""
+        """The rows of an upstream since a mark. Raises ``HistoryLost``."""
         table, first = tables[name], tables[str(self.upstreams[0])]
         assert table is not None
         if not self._follows or name == str(self.upstreams[0]):
@@ -219,15 +224,15 @@ class NodeRun:
 
     @property
     def masked_before(self) -> list[str]:
-        """The columns (quoted) whose values a gold table's rows have masks of, as far as it says
-        so.
+        """The columns (quoted) that are masked in a gold table's rows, as far as the
+        table tells.
         """
         found: list[str] = self._declared_before.get("masked", [])
         return found
 
     @property
     def kept_deleted_rows(self) -> bool:
-        """Whether a gold table has kept deleted rows, as far as it says so."""
+        """Whether a gold table has kept deleted rows, as far as the table tells."""
         return "deleted_rows" in self._declared_before
 
     @property
@@ -265,7 +270,7 @@ class NodeRun:
         )
 
     def reading(self, upstream: Any) -> Reading:
-        """What is to be read of an upstream.
+        """The part of an upstream to read.
 
         Raises ``CompilationError`` if there is no such table.
         """
@@ -282,8 +287,8 @@ class NodeRun:
         return self._tables[str(upstream)]
 
     def may_read(self, upstream: Any, wanted: str) -> bool:
-        """Whether what is new to the table in other_events may have what
-        ``source_filter.CONDITIONS`` names so.
+        """Whether the new part of other_events may contain what ``source_filter.CONDITIONS``
+        calls ``wanted``.
         """
         reading, table = self.reading(upstream), self.table_of(upstream)
         if table is None or reading.window is not Window.WHOLE:
@@ -295,8 +300,8 @@ class NodeRun:
         return self.reading(upstream).has_news
 
     def may_read_again(self, upstream: Any) -> bool:
-        """Whether rows that were read before may be among the new ones: rows are told by their
-        numbers alone, and a column that was filled since has given some a new one.
+        """Whether the new rows may include rows that were read before. Rows are selected by
+        sequence number, and rows whose column was filled since have got a new number.
         """
         return self.reading(upstream).window is Window.SINCE_SEQUENCE
 
@@ -330,7 +335,7 @@ class NodeRun:
 
     @property
     def is_small(self) -> bool:
-        """Whether what is new upstream is few rows enough for one task."""
+        """Whether the new upstream rows are few enough for one task."""
         name = str(self.origin)
         table, since = self._tables[name], self.reading(name).since
         if table is None or since is None:
@@ -344,7 +349,7 @@ class NodeRun:
 
     @property
     def suits_small(self) -> bool:
-        """Whether little is new, to a table that is not large."""
+        """Whether few rows are new, to a table that is not large."""
         if not self.is_incremental or self.table is None or not self.upstreams:
             return False
         total = self.table.chain[0].summary.get("total-records") if self.table.chain else "0"
@@ -352,15 +357,15 @@ class NodeRun:
 
     @property
     def newest(self) -> Newest | None:
-        """The newest of all that was known of a gold table's keys after its last run."""
+        """The newest times of all known states of a gold table's keys after its last run."""
         return newest(self.noted(NEWEST))
 
     def noted(self, name: str) -> str | None:
-        """What the table has noted in its newest commit that says anything of it."""
+        """A note of the table, from the newest commit that has it."""
         return self.table.noted(name) if self.table is not None and self.is_incremental else None
 
     def notes(self, more: Mapping[str, Any] | None = None) -> dict[str, str]:
-        """What the commit of the model's rows is to say of them."""
+        """The notes for the commit of the model's rows."""
         read: dict[str, Mark] = {name: reading.until for name, reading in self.readings.items()}
         notes = marks.noted(read)
         if self.declaration is not None:
@@ -371,24 +376,24 @@ class NodeRun:
         return notes | {name: str(value) for name, value in (more or {}).items()}
 
     def properties(self) -> dict[str, str]:
-        """Properties that the table must have before its rows are committed."""
+        """Properties that the table needs before its rows are committed."""
         found = {**self.properties_beside}
         if self.declaration is None:
             return found
         found[f"{DECLARED}.{digest(self.declaration)}"] = self.declaration
         if None in self.to_fill.values() and self.fold is None:
-            # Nobody has asked of the columns that earlier events are filled with.
+            # It is unknown whether earlier events leave the columns unchanged that they fill.
             found[LEAVES] = ""
         return found
 
 
 def keeping(table: Table, value: Any) -> str:
-    """A property that speaks of a table's current snapshot."""
+    """A property value that is tied to a table's current snapshot."""
     return json.dumps({"snapshot": table.snapshot, "value": value})
 
 
 def kept(table: Table, name: str) -> Any:
-    """What a property says of a table that has got no rows since; None if it does not."""
+    """The value of such a property if the table has no rows since; otherwise None."""
     held = json.loads(table.properties.get(name) or "{}")
     for snapshot in table.chain:
         if snapshot.name == held.get("snapshot"):
@@ -399,8 +404,8 @@ def kept(table: Table, name: str) -> Any:
 
 
 def carried(table: Table) -> dict[str, str]:
-    """All that a table's commits have noted, if the newest one does not say all of it: what has to
-    be noted again before the others expire. All, for the newest expires in its turn.
+    """All notes of a table's commits if the newest one lacks any of them, to be noted again
+    before the older commits expire. All of them, since the newest commit expires in its turn.
     """
     notes = marks.noted(marks.marks_of(table))
     for snapshot in table.chain:
@@ -415,8 +420,8 @@ def carried(table: Table) -> dict[str, str]:
 
 
 def kept_anew(table: Table) -> dict[str, str]:
-    """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
-    properties as they have to be before that snapshot expires.
+    """The properties that are tied to an earlier snapshot and still true of the current one, tied
+    to the current one, before the earlier snapshot expires.
     """
     names = (LEAVES, LOG_TIMES, KEYS_TAKEN, CROSSED, TRUNCATED)
     values = {name: kept(table, name) for name in names}

@@ -1,40 +1,41 @@
-"""The moment of a command: as of when rows are judged to be expired (``as_of``).
+"""The moment of a command: the time at which rows are judged to have expired (``as_of``).
 
-It is ``vars.as_of``, or the time at which the command has got the lake's lock: of two commands that
-wait for it, the later one has the later moment. A row that has expired is gone from its table, so
-the moment never goes back: where the clock is behind it, of another machine or set back, it stays.
+It is ``vars.as_of``, or the time at which the command got the lake's lock. So of two commands
+that wait for the lock, the later one has the later moment. An expired row is gone from its table,
+so the moment never goes back: if the clock is behind the table's moment (another machine's clock,
+or one set back), the table's moment is taken.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-# By so much the clocks of machines may differ without a word.
+# Clocks of machines may differ by this much without a warning.
 _UNTOLD: Final = timedelta(minutes=1)
 
 
 class Moment(NamedTuple):
-    """The moment of a command, as text, and what is to be told of it, if anything."""
+    """The moment of a command as text, and the message about it, if any."""
 
     text: str
     warning: str | None = None
 
 
 def text_of(moment: datetime) -> str:
-    """A moment in UTC and in one form, so that texts compare as the moments do."""
+    """A moment in UTC in one format, so that texts compare as the moments do."""
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return moment.isoformat(sep=" ", timespec="microseconds")
 
 
 def given_moment(value: Any) -> Moment:
-    """The moment that ``vars.as_of`` names: a text in ISO 8601, or a date or time of YAML's."""
+    """The moment of ``vars.as_of``: a text in ISO 8601, or a date or time from YAML."""
     return Moment(text_of(datetime.fromisoformat(str(value))))
 
 
 def moment_of(began: datetime, built: Mapping[str, str | None]) -> Moment:
-    """The moment of a command that began at a time; ``built`` has the tables with rows that expire,
-    by their models, and as of when each is, None for one that is not there.
+    """The moment of a command that began at a time. ``built`` maps the models of tables with
+    expiring rows to the moments of these tables, None for a table that does not exist.
     """
     now = text_of(began)
     later = {name: text for name, text in built.items() if text is not None and text > now}

@@ -1,10 +1,10 @@
-"""A lake of before change logs read bronze themselves goes on where it is.
+"""Migration of lakes from before change logs read bronze themselves.
 
-It has silver.change_events, every event as text, which logs, set_less_deletes and
-quarantined_payloads were made of. other_events takes over what of it no log takes, in its first
-commit (``MOVED``), and how far bronze was read. A table that had read all that it wants of
-change_events has read other_events as far as that commit, and bronze as far as it says; others are
-made anew. Nothing reads or writes change_events from then on.
+Such a lake has silver.change_events, every event as text, from which logs, set_less_deletes and
+quarantined_payloads were made. The first commit of other_events (``MOVED``) takes over the events
+that no log takes, and how far bronze was read. A table that had read everything it wants from
+change_events gets marks on other_events (that commit) and on bronze (as far as that commit says);
+other tables are rebuilt. Nothing reads or writes change_events from then on.
 """
 
 import json
@@ -18,14 +18,14 @@ from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window
 from dbt_lakehouse.runs.source_filter import PROPERTY, Wanted
 
 BEFORE: Final = "change_events"
-"""The name of the table that there was."""
+"""The name of the former table."""
 AFTER: Final = "other_events"
 MOVED: Final = "lakehouse.moved"
-"""In the summary of the commit of other_events that has taken over rows."""
+"""In the summary of the commit in which other_events has taken over rows."""
 
 Load = Callable[[str], Table | None]
 
-# The bit field in which change_events kept the source tables of each commit.
+# The bit field of source tables that change_events kept for each commit.
 _BITS: Final = 512
 _ABSENT: Final = "\x01"
 
@@ -33,8 +33,8 @@ _ABSENT: Final = "\x01"
 def marks_moved(
     held: Mapping[str, Mark], upstreams: Sequence[str], load: Load, wanted: Wanted
 ) -> dict[str, Mark] | None:
-    """The marks of a table on its upstreams, of which the first is other_events, where its own are
-    on change_events; None if it has to be made anew.
+    """The marks of a table on its upstreams, of which the first is other_events, derived from its
+    mark on change_events; None if the table has to be rebuilt.
     """
     name = before_of(upstreams[0])
     old, new = load(name), load(upstreams[0])
@@ -53,12 +53,12 @@ def marks_moved(
 
 
 def before_of(events: str) -> str:
-    """What the table was called that there was in place of other_events."""
+    """The name of the table that other_events has replaced."""
     return events.removesuffix(AFTER) + BEFORE
 
 
 def _has_news(table: Table, mark: Mark, wanted: Wanted) -> bool:
-    """Whether change_events may have what a table wants and has not read."""
+    """Whether change_events may contain rows that a table wants and has not read."""
     try:
         reading = marks.reading(mark, table)
     except HistoryLost:

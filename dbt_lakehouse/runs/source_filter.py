@@ -1,8 +1,9 @@
-"""Which source tables the commits of other_events have read events of, and in which topics: so the
-change logs of all others need not look, and a log opens the topics alone that hold its events.
+"""A filter for change logs: which source tables each commit of other_events has read events of,
+and in which topics. A log without new events need not look at the commit, and a log reads only
+the topics that contain its events.
 
-While a run looks at its new payloads, Spark collects these pairs of all their events, and counts
-what other models ask for. That is kept with the table, for its newest commits, by snapshot.
+While a run looks at its new payloads, Spark collects these pairs from all their events, and the
+counts that other models need. The table keeps them for its newest commits, by snapshot.
 """
 
 import json
@@ -15,13 +16,13 @@ from dbt_lakehouse.texts import sql_texts
 
 PROPERTY: Final = "lakehouse.news"
 
-# Older commits are looked at by who has not read them yet.
+# For older commits, a reader that has not read them yet looks at their rows.
 _COMMITS_KEPT: Final = 100
-# Of more, no run would gain by knowing them: each writes all of them down.
+# Beyond this number pairs are not kept: each run would rewrite all of them, and gain nothing.
 _MOST_PAIRS: Final = 5000
 
 SOURCE: Final = ("source_database", "source_schema", "source_table")
-"""The columns of an event that say which table it is of."""
+"""The columns of an event that identify its source table."""
 
 CHANGES: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
 """The operations that change a row."""
@@ -30,7 +31,7 @@ OPERATIONS: Final = (*CHANGES, "tombstone", "message", "schema_change", "invalid
 """All operations."""
 
 Wanted = str | Sequence[Sequence[str | None]] | None
-"""What a model reads: one of ``CONDITIONS``, the events of some source tables, or any."""
+"""What a model reads: one of ``CONDITIONS``, the events of some source tables, or all (None)."""
 
 CONDITIONS: Final = {
     "invalid": "operation = 'invalid'",
@@ -38,12 +39,12 @@ CONDITIONS: Final = {
     "truncates": "operation = 'truncate'",
     "added": "added_by is not null",
 }
-"""What some models read whatever the source table is, as SQL over events."""
+"""What some models read from any source table, as SQL over events."""
 
 
 def aggregates(events: str = "1") -> dict[str, str]:
-    """SQL over events for what is kept of a commit. ``events``: SQL for how many a row stands
-    for.
+    """The aggregates over events that are kept for a commit, as SQL. ``events``: SQL for the
+    number of events in a row.
     """
     fields = ", ".join(f"'{name}', {name}" for name in ("topic", *SOURCE))
     pair = f"named_struct({fields})"
@@ -58,28 +59,28 @@ def aggregates(events: str = "1") -> dict[str, str]:
 
 
 class News:
-    """What a table keeps of its commits."""
+    """What a table keeps about its commits."""
 
     def __init__(self, table: Table) -> None:
         held = json.loads(table.properties.get(PROPERTY) or "{}")
         self.pairs: Final[list[list[str | None]]] = held.get("pairs") or []
-        """Topic, database, schema and table of all events that commits speak of."""
+        """Topic, database, schema and table of all events of the commits."""
         self.commits: Final[list[dict[str, Any]]] = held.get("commits") or []
-        """Of each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, how many
-        events it has of each of ``OPERATIONS``, and ``pairs``, a bit field in hexadecimal digits of
-        those that it has, None for any.
+        """For each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, the
+        number of its events for each of ``OPERATIONS``, and ``pairs``, a bit field of its pairs
+        in hexadecimal digits, None for any.
         """
         self.is_whole: Final[bool] = held.get("is_whole", False)
-        """Whether the pairs are those of all events that the table has ever looked at, but for what
-        commits have looked at that are behind the newest of these.
+        """Whether the pairs are those of all events that the table has ever looked at, except for
+        commits after the newest of these.
         """
 
     def by_snapshot(self) -> dict[str, dict[str, Any]]:
-        """What is kept of commits by their snapshots."""
+        """The kept data of commits, by snapshot."""
         return {commit["snapshot"]: commit for commit in self.commits}
 
     def pairs_of(self, commit: Mapping[str, Any]) -> list[list[str | None]] | None:
-        """The pairs of a commit; None for any."""
+        """The pairs of a commit; None if any is possible."""
         if commit["pairs"] is None:
             return None
         bits = int(commit["pairs"], 16)
@@ -98,8 +99,8 @@ class News:
 def kept(
     table: Table, snapshot: str, observed: Mapping[str, Any], *, is_first: bool
 ) -> dict[str, Any]:
-    """What is to be kept after a commit of a table that had been ``table`` before; ``is_first``:
-    that has made it anew.
+    """The data to keep after a commit. ``table`` is the table before it; ``is_first``: the commit
+    has rebuilt it.
     """
     news = News(table)
     is_whole = is_first or (news.is_whole and _knows_newest(news, table))
@@ -127,18 +128,18 @@ def kept(
 
 
 def _knows_newest(news: News, table: Table) -> bool:
-    """Whether what is kept speaks of the newest commit that has looked at anything."""
+    """Whether the kept data includes the newest commit that has looked at anything."""
     newest = table.last_looked
     if newest is None:
-        # None has, if all commits are there.
+        # If all commits exist, no commit has looked at anything.
         return not table.chain or table.chain[-1].parent_snapshot_id is None
     return newest in news.by_snapshot()
 
 
 def decoded(table: Table) -> list[tuple[Snapshot, dict[str, int]]]:
-    """The commits of other_events that have looked at payloads, or added events that these stand
-    for, with how many events there were of which operation; the newest first, as far as is kept,
-    without those of no events.
+    """The commits of other_events that have looked at payloads, or have added events that
+    payloads stand for, with the number of events by operation; the newest first, as far as is
+    kept, without commits that have no events.
     """
     commits = News(table).by_snapshot()
     return [
@@ -149,8 +150,8 @@ def decoded(table: Table) -> list[tuple[Snapshot, dict[str, int]]]:
 
 
 def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
-    """Whether new rows of other_events, or payloads that it has looked at, may have what a model
-    wants.
+    """Whether new rows of other_events, or payloads that it has looked at, may contain what a
+    model wants.
     """
     if reading.window is not Window.SINCE_SNAPSHOT or wanted is None or reading.since is None:
         return reading.has_news
@@ -165,7 +166,9 @@ def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
 
 
 def may_have_operation(table: Table, since: str, operation: str) -> bool:
-    """Whether commits behind a snapshot have looked at events of an operation, or may have."""
+    """Whether commits after a snapshot have looked, or may have looked, at events of an
+    operation.
+    """
     commits, place = News(table).by_snapshot(), OPERATIONS.index(operation)
     for snapshot in table.chain:
         if snapshot.name == since:
@@ -178,11 +181,11 @@ def may_have_operation(table: Table, since: str, operation: str) -> bool:
 
 
 def may_ever_have(table: Table, wanted: str) -> bool:
-    """Whether any event may be what ``CONDITIONS`` names so."""
+    """Whether any event ever may be one that ``CONDITIONS`` calls ``wanted``."""
     news = News(table)
     commits = news.by_snapshot()
     if table.chain and table.chain[-1].parent_snapshot_id is not None:
-        # Commits before it have expired.
+        # Earlier commits have expired.
         return True
     return any(
         news.has(commits.get(snapshot.name), wanted)
@@ -192,8 +195,8 @@ def may_ever_have(table: Table, wanted: str) -> bool:
 
 
 def all_pairs(table: Table) -> Sequence[Sequence[str | None]] | None:
-    """Topic, database, schema and table of all events that it has looked at; None if that is not
-    known.
+    """Topic, database, schema and table of all events that other_events has looked at; None if
+    that is unknown.
     """
     news = News(table)
     return news.pairs if news.is_whole and _knows_newest(news, table) else None
@@ -202,8 +205,8 @@ def all_pairs(table: Table) -> Sequence[Sequence[str | None]] | None:
 def topics_with(
     table: Table, since: str | None, sources: Iterable[Sequence[str | None]] | None
 ) -> list[str] | None:
-    """The topics that have events of some source tables, of any for None, among those that commits
-    behind a snapshot have looked at (None: all commits). None if that is not known.
+    """The topics with events of some source tables (None: of any), among those that commits after
+    a snapshot have looked at (None: all commits). None if that is unknown.
     """
     news = News(table)
     wanted = None if sources is None else [list(source) for source in sources]

@@ -1,12 +1,11 @@
-"""What macros ask of the catalog and of Iceberg tables, answered by Iceberg itself instead of by
-SQL statements.
+"""Answers about the catalog and Iceberg tables, from Iceberg's API instead of SQL statements.
 
-A model asks the same few things of its table and of those it reads, again and again: properties,
-the current snapshot and its sequence number, the columns' descriptions. As SQL each question is
-parsed, planned and run as a Spark job of its own, and dbt logs it and makes a table of the answer;
-with nothing new to read that was most of a run.
+A model asks the same few things about its table and its upstreams again and again: properties,
+the current snapshot and its sequence number, the columns' descriptions. As SQL, each question is
+parsed, planned and run as a Spark job, and dbt logs it and makes a table of the answer; that was
+most of a run without news.
 
-Names of tables are ``schema.table``, those of dbt's relations.
+Names of tables are ``schema.table``, as dbt's relations have them.
 """
 
 import json
@@ -31,36 +30,36 @@ from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.runs.marks import REWRITTEN
 from dbt_lakehouse.spark.jvm import cause_of, java_array, java_class
 
-# Of may_have_rows, by Iceberg's names.
+# Operators of may_have_rows, by Iceberg's names.
 _OPERATORS: Final = {
     "=": "equal",
     "<=": "lessThanOrEqual",
     "not starting with": "notStartsWith",
 }
-# Those that ask for no value.
+# Operators without a value.
 _UNARY: Final = {"is null": "isNull", "is not null": "notNull"}
 
-# Types that Iceberg has not: it keeps them as int.
+# Types that Iceberg lacks: it stores them as int.
 _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
 
-# Settings of a session, which Iceberg writes into the summary of each snapshot that it makes.
+# Session settings that Iceberg writes into the summary of each snapshot it makes.
 SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
-# Metadata by the files that it is in, which are never written again: a run looks at each table many
-# times, and a table's is up to some hundred kB of JSON.
+# Parsed metadata by its file, which is immutable. A run looks at each table many times, and a
+# table's metadata is up to some hundred kB of JSON.
 _PARSED: Final[dict[str, Table]] = {}
 _MOST_PARSED: Final = 1_000
 
-# What may_have_rows reads without Spark at most: about a second.
+# The most that may_have_rows reads without Spark: about a second.
 _FILES_TO_READ: Final = 20
 _BYTES_TO_READ: Final = 16 << 20
 
-# About a second's reading for a core; to ask first what to read of it takes as long.
+# About a second's reading for a core; a query that narrows the reading takes as long.
 BYTES_OF_A_SMALL_TABLE: Final = 64 << 20
 
 
 def look_at(spark: SparkSession, name: str) -> Table | None:
-    """A table as it is now, None if there is no such table."""
+    """A table as it is now, None if it does not exist."""
     try:
         table = load(spark, name)
     except (AnalysisException, Py4JJavaError) as error:
@@ -81,7 +80,7 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
 
 
 def columns_of(spark: SparkSession, name: str) -> list[StructField]:
-    """The columns of a table or view, a temporary one too, none if it isn't there."""
+    """The columns of a table or view, temporary views included; empty if it does not exist."""
     refuse_damage(spark, name)
     try:
         return spark.table(name).schema.fields
@@ -99,16 +98,16 @@ def may_have_rows(
     since: int = 0,
 ) -> bool:
     """Whether a table may have rows that meet all conditions; False is certain. With ``between``,
-    only rows count that were appended behind the first of two snapshots and up to the second; with
-    ``since``, only files that commits above that sequence number have written.
+    only rows count that were appended after the first of two snapshots and up to the second. With
+    ``since``, only files count that commits above that sequence number have written.
 
-    It is, for most tables, by what is known of their files: partitions, and the least and greatest
-    value of each column. Where that leaves few and small files, they are read.
+    For most tables file statistics answer it: partitions, and the least and greatest value of
+    each column. If they leave few and small files, those are read.
 
-    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, ``is null``,
-    ``is not null``, and a value; null meets none of them but ``is null``. For columns of instants
-    the value is text in ISO 8601, in UTC unless it says otherwise, or a pair of such a text and the
-    number of days that the instant lies before it.
+    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, ``is
+    null``, ``is not null``, and a value. Null only meets ``is null``. For timestamp columns the
+    value is text in ISO 8601, in UTC by default, or a pair of such a text and a number of days to
+    subtract from it.
     """
     table = load(spark, name)
     expressions = java_class("org.apache.iceberg.expressions.Expressions")
@@ -124,10 +123,10 @@ def may_have_rows(
             try:
                 moment = datetime.fromisoformat(text) - timedelta(days=float(days))
             except (ValueError, OverflowError):
-                # One that only Spark can read.
+                # A file that only Spark can read.
                 return True
             value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
-        # Iceberg sorts nulls first, and so takes them for less than anything.
+        # Iceberg sorts nulls first, and so treats them as less than any value.
         for condition in (
             expressions.notNull(column),
             getattr(expressions, _OPERATORS[operator])(column, value),
@@ -144,7 +143,7 @@ def may_have_rows(
             if not tasks.hasNext():
                 break
             task = tasks.next()
-            # Compaction gives a file at least the number of each of its rows.
+            # A file that compaction writes gets at least the sequence number of each of its rows.
             if since == 0 or task.file().dataSequenceNumber() > since:
                 size += task.length()
         else:
@@ -158,7 +157,7 @@ def may_have_rows(
 
 
 def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) -> None:
-    """Set properties of a table and leave all others, in one commit."""
+    """Set properties of a table in one commit; other properties stay."""
     update = load(spark, name).updateProperties()
     for key, value in values.items():
         update.set(key, str(value))
@@ -168,8 +167,8 @@ def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) ->
 def describe(
     spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
 ) -> None:
-    """Write the description of a table (None: leave it) and those of its columns where they differ,
-    an empty one too; columns that it has not are passed over.
+    """Write the description of a table (None: leave it) and of its columns where they differ,
+    empty ones too. Columns that the table lacks are skipped.
     """
     table = load(spark, name)
     comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
@@ -192,13 +191,12 @@ def describe(
 def follow_schema(
     spark: SparkSession, name: str, given: Sequence[StructField]
 ) -> list[tuple[str, str, str]]:
-    """Bring the columns of a table up to those of rows that are to be written: new ones are added,
-    and a type is widened, by Iceberg without touching a file (int to bigint, float to double, a
-    decimal to more digits of the same scale), or in one commit that writes the values anew (a
-    decimal to a greater scale). Returns what was widened: the column, its type before and its type
-    now.
+    """Evolve a table's columns to those of rows that are to be written. New columns are added,
+    and types are widened: by Iceberg without touching a file (int to bigint, float to double, a
+    decimal to more digits of the same scale), or in one commit that rewrites the values (a
+    decimal to a greater scale). Returns the widened columns: name, type before and type now.
 
-    Raises ``ConfigurationError`` for any other change of a type, which would cast in silence or
+    Raises ``ConfigurationError`` for any other change of a type, which would cast silently or
     fail.
     """
     held = {field.name: field.dataType.simpleString() for field in columns_of(spark, name)}
@@ -211,7 +209,7 @@ def follow_schema(
             if not is_widening(before, now):
                 raise ConfigurationError(
                     f"{name}.{field.name} is {before}, and the model makes it {now}, which does not"
-                    " hold all of its values: keep the type, or build it anew with `dbt run"
+                    " hold all of its values: keep the type, or rebuild it with `dbt run"
                     f" --full-refresh -s {name.partition('.')[2]}+`"
                 )
             widened.append((field.name, before, now))
@@ -226,15 +224,16 @@ def follow_schema(
 
 
 def _rewrite_column(spark: SparkSession, name: str, column: str, now: str) -> None:
-    """Give a column another type that holds its values: a column beside it gets them, and then its
-    name and place. The table stays the same one, with its history, its rows with their numbers.
+    """Change a column to another type that holds its values: a new column beside it gets the
+    values, and then its name and place. The table stays the same, with its history and its row
+    ids.
 
-    What breaks off is repeated: readers find the column as it was until the last step.
+    An interrupted change is repeated; readers see the old column until the last step.
     """
     beside = f"_wider_{column}"
     if beside not in {field.name for field in columns_of(spark, name)}:
         spark.sql(f"alter table {name} add column {_quoted(beside)} {now}")
-    # Said before the values go where they are to be: who reads what was appended needs to know.
+    # Set before the values move: readers of appended rows need to know.
     setting = f"{SUMMARY}{REWRITTEN}"
     spark.conf.set(setting, column)
     try:
@@ -256,8 +255,8 @@ def _rewrite_column(spark: SparkSession, name: str, column: str, now: str) -> No
 
 
 def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None) -> str:
-    """A table as it is now, to select from. A column that was added since its last commit is not in
-    its last snapshot: it has no values yet.
+    """A table at its current snapshot, to select from. A column that was added after the last
+    commit is not in that snapshot; it is added as null.
     """
     if table is None or table.snapshot == NO_SNAPSHOT:
         return f"(select * from {name} where false)"
@@ -268,7 +267,7 @@ def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None)
         for field in columns_of(spark, name)
         if field.name not in held
     ]
-    # A subquery would hide the rows' sequence numbers, which are not asked for here.
+    # A subquery would hide the rows' sequence numbers, which no reader needs here.
     return f"(select *, {', '.join(missing)} from {pinned})" if missing else pinned
 
 
@@ -282,18 +281,18 @@ def schemas_of(spark: SparkSession) -> list[str]:
 
 
 def tables_in(spark: SparkSession, schema: str) -> list[str]:
-    """The names of a schema's tables, none if there is no such schema."""
+    """The names of a schema's tables; empty if there is no such schema."""
     return _listed(catalog_of(spark).listTables, schema)
 
 
 def views_in(spark: SparkSession, schema: str) -> list[str]:
-    """The names of a schema's views; temporary ones are of no schema."""
+    """The names of a schema's views; temporary views belong to no schema."""
     return _listed(catalog_of(spark).listViews, schema)
 
 
 def load(spark: SparkSession, name: str) -> Any:
-    """The table as Iceberg's Java library has it."""
-    # With the catalog: the current one is a session's own matter.
+    """The table as an object of Iceberg's Java library."""
+    # With the catalog's name: a session may have another current catalog.
     return load_table(spark, f"{CATALOG}.{name}")
 
 
@@ -311,12 +310,12 @@ def _listed(method: Any, schema: str) -> list[str]:
 def _is_absence(error: AnalysisException | Py4JJavaError) -> bool:
     if isinstance(error, Py4JJavaError):
         return cause_of(error, "NoSuchNamespaceException") is not None
-    # In the text, since those that Iceberg throws don't say it as their condition.
+    # By the message, since exceptions from Iceberg have no error condition.
     return any(absent in str(error) for absent in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"))
 
 
 def _columns(table: Any) -> list[dict[str, Any]]:
-    """The table's columns as Iceberg writes them down: name, type, doc."""
+    """The table's columns in Iceberg's JSON: name, type, doc."""
     to_json = java_class("org.apache.iceberg.SchemaParser").toJson
     schema = json.loads(to_json(table.schema()))
     columns: list[dict[str, Any]] = schema["fields"]

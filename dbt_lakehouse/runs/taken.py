@@ -1,4 +1,6 @@
-"""Which events change logs take, by what they declare: all others are kept in other_events."""
+"""The events that change logs take, by their declarations. All other events stay in
+other_events.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,35 +21,35 @@ _IS_SET_LESS: Final = f"(operation = 'delete' and source_table is null and {_OF_
 
 @dataclass(frozen=True, slots=True)
 class TakenEvents:
-    """What the change logs of a project take."""
+    """The events that a project's change logs take."""
 
     tables: Taken
-    """The source tables whose events are taken whatever else they say."""
+    """The source tables whose events are all taken."""
     others: str
-    """A condition on events (SQL) that holds for those of all other tables that are taken."""
+    """A condition on events (SQL) for the taken ones of all other tables."""
     condition: str
-    """The same for all."""
+    """The condition for all taken events."""
 
     text: str
     """The conditions of each log, as JSON."""
 
     @classmethod
     def nothing(cls) -> "TakenEvents":
-        """What no log takes."""
+        """No events taken."""
         return taken([])
 
     @property
     def notes(self) -> dict[str, str]:
-        """What a commit notes whose rows are all that is not taken."""
+        """The notes of a commit whose rows are exactly the events not taken."""
         return {TAKEN: digest(self.text)}
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the table must have before such a commit."""
+        """The properties that the table needs before such a commit."""
         return {f"{TAKEN}.{digest(self.text)}": self.text}
 
     def changed(self, before: str | None) -> "Changed | None":
-        """What is taken otherwise than when ``before`` was the text; None for nothing."""
+        """The difference from the time when ``before`` was the text; None without a difference."""
         if before is None or before == self.text:
             return None
         then, now = set(json.loads(before)), set(json.loads(self.text))
@@ -55,31 +57,32 @@ class TakenEvents:
 
 
 def text_of(table: Table) -> str | None:
-    """What logs took when the rows of other_events, which is ``table``, were brought up to that;
-    None if it does not say.
+    """The ``TakenEvents.text`` to which the rows of other_events (``table``) were last adapted;
+    None if the table does not tell.
     """
     return table.properties.get(f"{TAKEN}.{table.noted(TAKEN)}")
 
 
 def conditions_taken(table: Table) -> list[str]:
-    """What each log takes whose events other_events, which is ``table``, leaves out, as SQL."""
+    """The conditions of the logs whose events other_events (``table``) leaves out, as SQL."""
     found: list[str] = json.loads(text_of(table) or "[]")
     return found
 
 
 class Changed(NamedTuple):
-    """Conditions on events, as SQL; ``false`` for none."""
+    """Conditions on events, as SQL; ``false`` for no events."""
 
     come: str
-    """What logs have taken since."""
+    """Events that logs have begun to take."""
     left: str
-    """What those that are not there any more took."""
+    """Events that logs no longer take."""
 
 
 def taken(logs: Iterable[Mapping[str, Any]]) -> TakenEvents:
-    """What logs take of what they declare (``declarations.change_log``).
+    """The events that logs take, from their declarations (``declarations.change_log``).
 
-    An Aerospike delete without a set is of all tables of its namespace: no log takes it away.
+    An Aerospike delete without a set concerns all tables of its namespace, so it stays in
+    other_events.
     """
     of_records: set[Source] = set()
     of_rows: set[Source] = set()
@@ -101,7 +104,7 @@ def taken(logs: Iterable[Mapping[str, Any]]) -> TakenEvents:
 
 
 def condition_of(log: Mapping[str, Any]) -> str:
-    """Which events a log takes, as SQL."""
+    """The condition for the events that a log takes, as SQL."""
     return " and ".join(log["conditions"])
 
 

@@ -1,1 +1,3 @@
-"""A dbt project and the Spark sessions of its lake: found, opened and shared, their errors told."""
+"""A dbt project and the Spark sessions of its lake: finding, opening, sharing, and error
+messages.
+"""

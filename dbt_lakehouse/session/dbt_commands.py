@@ -1,4 +1,6 @@
-"""Runs dbt's own commands inside those of `lakehouse`: in this process, so in the same session."""
+"""Run dbt's own commands inside those of `lakehouse`: in this process, and so in the same
+session.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -16,14 +18,14 @@ from dbt_lakehouse.session.project import Project, log_folder, target_folder
 from dbt_lakehouse.telling import working
 
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
-# It gives the manifest back, which takes longer to write than a small project to parse.
+# It returns the manifest. To write that takes longer than to parse a small project.
 _PARSE: Final = ("parse", "--no-write-json")
 _FAILED: Final = ("error", "fail", "runtime error", "partial success")
-_SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
+_SEE_LOG: Final = "failed, see dbt.log in the project's log folder"
 
 
 class DbtError(LakehouseError):
-    """A dbt command that failed; the message is dbt's, and ``result`` what it returns."""
+    """A failed dbt command. The message is dbt's, and ``result`` is what dbt returned."""
 
     exit_code = 1
 
@@ -33,7 +35,7 @@ class DbtError(LakehouseError):
 
 
 class ProjectError(DbtError):
-    """A project that dbt can't read; what is in it has to be changed."""
+    """A project that dbt can't read: its contents have to be changed."""
 
     exit_code = 2
 
@@ -44,14 +46,14 @@ def run_dbt(
     manifest: Any = None,
     hear: Callable[[Any], None] | None = None,
 ) -> Any:
-    """What a dbt command returns, run for the project as it was loaded. It prints nothing; its
-    events go to ``hear``. With a ``manifest``, which it changes, it does not read the project.
+    """The result of a dbt command for the project as it was loaded. It prints nothing; its events
+    go to ``hear``. With a ``manifest``, which it changes, it does not read the project.
 
-    Raises ``DbtError``, ``ProjectError`` if all that it had to do was to read the project, and what
-    was none of dbt's, an interrupt say, as it is.
+    Raises ``DbtError``, ``ProjectError`` if the command was only to read the project, and
+    exceptions other than dbt's, such as an interrupt, unchanged.
     """
-    # What it has to say of a failure is said below, and stands in its log. It counts who uses it by
-    # a file that it leaves, and these are calls of ours.
+    # Failures are reported below, and are in dbt's log. dbt counts its users by a file that it
+    # leaves, and these calls are ours.
     ours = ["--log-level", "none", "--no-send-anonymous-usage-stats"]
     runner = dbtRunner(manifest, [] if hear is None else [hear])
     done = runner.invoke([*ours, *arguments, *project.options.arguments()])
@@ -67,12 +69,12 @@ def run_dbt(
 
 
 def failed_nodes(results: Iterable[Any]) -> list[Any]:
-    """Of a dbt command's results, those of nodes and hooks that are why it has failed."""
+    """The nodes and hooks in a dbt command's results that made it fail."""
     return [each for each in results if str(each.status) in _FAILED]
 
 
 def read_manifest(project: Project) -> Any:
-    """dbt's manifest of the project, for those too who may not write into its folder.
+    """dbt's manifest of the project, also for users who may not write into its folder.
 
     Raises ``ProjectError``.
     """
@@ -84,7 +86,7 @@ def read_manifest(project: Project) -> Any:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, which may still have to be made."""
+    """Whether files can be created in a folder, which may not exist yet."""
     while not folder.exists():
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)

@@ -59,25 +59,26 @@ from dbt_lakehouse.spark.jvm import (
 from dbt_lakehouse.spark.jvm_latency import spare_waits
 from dbt_lakehouse.telling import working
 
-# What another Spark installation may have exported; each would lead this one astray.
+# Variables that another Spark installation may have exported; each would mislead this one.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
 _DAEMON: Final = "dbt_lakehouse.spark.daemon"
 
-# PySpark's, which write an error with all of its values to standard error, beside raising it.
+# PySpark's loggers that write an error with all of its values to standard error, besides raising
+# it.
 _TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# Those that write what an interrupt, or the end of Spark, does to a call to Java, with tracebacks.
+# The loggers that write a traceback when an interrupt, or Spark's end, cuts a call to Java.
 _LOGGERS_OF_PY4J: Final = (None, "py4j.clientserver", "py4j.java_gateway")
 
 XML_ACCESS: Final = tuple(
     f"javax.xml.accessExternal{kind}" for kind in ("DTD", "Schema", "Stylesheet")
 )
-"""Properties of Java, empty so that a document that it reads makes it fetch nothing: `xpath` of a
-payload would fetch the DTD that the payload names.
+"""Java properties, empty so that reading a document fetches nothing: `xpath` of a payload would
+fetch the DTD that the payload names.
 """
 
-# Settings of which spark-submit makes the JVM.
+# Settings by which spark-submit makes the JVM.
 _OF_THE_JVM: Final = (
     "spark.driver.",
     "spark.kerberos.",
@@ -86,13 +87,13 @@ _OF_THE_JVM: Final = (
     "spark.submit.",
     "spark.yarn.",
 )
-# Of names or values, for Java: what Spark itself is not to print.
+# Java patterns of names or values that Spark itself must not print.
 _REDACTED: Final = (
     "(?i)pass(?:word|wd|phrase)|pwd|secret|token|credential|jaas|authorization"
     "|(?:access|account|api|private|encryption|keystore)[._-]?key|://[^/@]*:[^@]*@"
 )
 
-# The most that Java's arrays hold, and that the setting takes.
+# The largest size of Java's arrays and of the setting.
 _MOST_BYTES: Final = 2**31 - 1
 
 # Connections to SQLite catalogs that this user can only read.
@@ -104,8 +105,8 @@ _opened: Sessions | None = None
 
 
 def opened_sessions() -> Sessions:
-    """The sessions of the lake that this process has opened last. Raises ``RuntimeError`` if there
-    is none.
+    """The sessions of the lake that this process has opened last. Raises ``RuntimeError`` if
+    there is no open lake.
     """
     if _opened is None:
         raise RuntimeError("no session of the lake is open: open_session comes first")
@@ -113,7 +114,7 @@ def opened_sessions() -> Sessions:
 
 
 def has_ended(patience: float) -> bool:
-    """Whether Spark's process has ended, or does within so many seconds."""
+    """Whether Spark's process has ended, or ends within ``patience`` seconds."""
     # None under spark-submit, where Spark is this process's parent.
     process = getattr(gateway(), "proc", None)
     if process is None:
@@ -126,11 +127,12 @@ def has_ended(patience: float) -> bool:
 
 
 def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
-    """Open the lake with the profile's parameters, or return the session that already has it open.
+    """Open the lake with the profile's parameters, or return the session that already has it
+    open.
 
-    Relative paths in the catalog's settings are relative to ``root``, the project's folder. Creates
-    the schemas and the bronze table where they are missing. Raises ``ConfigurationError``, also for
-    a lake that has moved to another catalog, and ``SessionError``.
+    Relative paths in the catalog's settings are relative to ``root``, the project's folder.
+    Creates missing schemas and the bronze table. Raises ``ConfigurationError``, also for a lake
+    that has moved to another catalog, and ``SessionError``.
     """
     with working("opening the lake"):
         # Before Spark starts, which takes longer.
@@ -141,7 +143,7 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
 
 
 def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
-    """``open_session`` without a look at whether the lake has moved; creates nothing in it."""
+    """``open_session`` without checking whether the lake has moved; creates nothing in it."""
     settings = _absolute(parameters, root)
     catalog = sqlite_file(settings.get(CATALOG_URI, ""))
     if catalog is None:
@@ -150,7 +152,7 @@ def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         if catalog.exists() and not os.access(catalog.parent, os.W_OK):
             settings[CATALOG_URI] = _for_readers(catalog)
         elif catalog not in _WRITTEN:
-            # However the process ends, but by a signal: also with an error, or by Ctrl-C.
+            # For any end of the process except a signal: also with an error, or by Ctrl-C.
             _WRITTEN.add(catalog)
             atexit.register(checkpoint, catalog)
         return _start(settings)
@@ -160,11 +162,11 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     global _opened
     active = SparkSession.getActiveSession()
     if active is None and _opened is not None and not is_stopped(_opened.base.sparkContext):
-        # A thread that has none yet, or whose last command ended with an error.
+        # A thread without an active session, or whose last command ended with an error.
         active = _opened.base
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
-        # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
-        # for good.
+        # A process may serve several lakes in succession (tests do), and Spark never drops a
+        # catalog.
         active.stop()
     spark = _opened_with(settings)
     if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
@@ -175,8 +177,8 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
 def open_to_read(
     parameters: Mapping[str, str], root: Path, ours: Mapping[str, str]
 ) -> SparkSession:
-    """Open a lake that is there in a process that has opened none, with further settings and a
-    catalog that nothing can be written to (``read_only``).
+    """Open an existing lake in a process without an open one, with further settings and a
+    read-only catalog (``read_only``).
 
     Raises ``ConfigurationError`` and ``SessionError``.
     """
@@ -209,13 +211,13 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_not_told(record: logging.LogRecord) -> bool:
-    """Whether who has called Java does not get the error, and tell of it."""
+    """Whether the caller of Java does not get the error itself, and so does not report it."""
     told = (KeyboardInterrupt, Py4JNetworkError)
     return record.exc_info is None or not comes_of(record.exc_info[1], *told)
 
 
 def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with what the lake needs of Spark, behind which comes what they add to it."""
+    """The settings, with our own for Spark; settings that extend one of ours come after it."""
     temporary = cache_folder("tmp")
     properties = [
         f"-D{name}={temporary}"
@@ -230,7 +232,7 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     )
     ours = {
         "spark.driver.extraClassPath": (class_path, os.pathsep),
-        # Of two, Java takes the latter.
+        # Of duplicates, Java takes the last.
         "spark.driver.extraJavaOptions": (options, " "),
     }
     of_workers = {}
@@ -244,19 +246,21 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     return {
         "spark.app.name": "cdc_lakehouse",
         "spark.local.dir": str(temporary),
-        # Of Spark's own catalog, which has nothing; else it makes a folder where it starts.
+        # For Spark's own, empty catalog, which otherwise creates a folder in the working
+        # directory.
         "spark.sql.warehouse.dir": str(temporary),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _REDACTED,
-        # Iceberg writes a checksum into each page: changed bytes would make other rows.
+        # Iceberg writes a checksum into each page: otherwise changed bytes would become wrong
+        # rows.
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         **of_workers,
         **settings,
-        # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
+        # Our SQL has user-given names and values, and Spark would replace ${env:...} in it.
         "spark.sql.variable.substitute": "false",
-        # PySpark writes a larger function, with what is shipped with it, to a file: the key of
-        # masks too, beside many schemas.
+        # PySpark writes a larger function, with the data shipped with it, to a file: the mask key
+        # too, beside many schemas.
         "spark.broadcast.UDFCompressionThreshold": str(_MOST_BYTES),
         **{
             name: f"{value}{separator}{settings[name]}" if name in settings else value
@@ -268,8 +272,8 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
 def _started(settings: Mapping[str, str]) -> SparkSession:
     """A session with these settings. Raises ``SessionError``.
 
-    The command line of Spark's JVM, which all users of the machine can read, has only those that
-    the JVM needs before it can be asked: none that could be a secret.
+    The command line of Spark's JVM is readable by all users of the machine. It has only settings
+    that the JVM needs from the start, none of which could be a secret.
     """
     look_at = (
         "at spark.master and spark.driver.* in the profile (its memory is"
@@ -288,7 +292,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                 with own_interrupts():
                     context = SparkContext(conf=conf, gateway=java)
             except KeyboardInterrupt:
-                # It has done nothing yet, and would write of what it can't do any more.
+                # It has done nothing yet, and would log everything that fails from now on.
                 if java.proc is not None:
                     java.proc.kill()
                 raise
@@ -302,8 +306,8 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _hear_its_end_quietly(context: SparkContext) -> None:
-    """What a killed Spark leaves of a connection with news of its accumulators is a traceback of
-    the thread that reads them, on stderr, before the command tells of it.
+    """Silence the traceback that a killed Spark causes on stderr, in the thread that reads
+    accumulator updates, before the command reports the end.
     """
     server = accumulator_server(context)
     tell = server.handle_error
@@ -316,7 +320,7 @@ def _hear_its_end_quietly(context: SparkContext) -> None:
 
 
 def _end_java_without(class_path: str) -> None:
-    """End the JVM that another lake has left if it lacks a jar: it can't be given one."""
+    """End the JVM of another lake if it lacks a jar, since a running JVM can't be given one."""
     java = gateway()
     # Under spark-submit, Spark is this process's parent.
     if java is None or not hasattr(java, "proc"):
@@ -335,8 +339,8 @@ def _is_for_command_line(name: str) -> bool:
 
 
 def _prepare(spark: SparkSession) -> None:
-    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``,
-    ``DamageError`` and, if the lake has moved, ``ConfigurationError``.
+    """Create missing schemas and bronze's table. Raises ``SessionError``, ``DamageError`` and, if
+    the lake has moved, ``ConfigurationError``.
     """
     refuse_damage(spark, bronze.TABLE)
     try:
@@ -346,7 +350,7 @@ def _prepare(spark: SparkSession) -> None:
             spark.sql(f"create schema if not exists {CATALOG}.{schema}")
         bronze.create_table(spark)
     except (AnalysisException, ParseException):
-        # A mistake of ours.
+        # A bug of ours.
         raise
     except (Py4JJavaError, CapturedException) as error:
         raise _unusable(spark, error) from error
@@ -362,8 +366,8 @@ def _unusable(spark: SparkSession, error: Exception) -> SessionError:
 
 @contextmanager
 def _folder_of(catalog: Path) -> Iterator[None]:
-    """Make the folder of a SQLite catalog; it goes again if the block fails before anything is in
-    it. Raises ``SessionError``.
+    """Create the folder of a SQLite catalog. If the block fails while the folder is empty, it is
+    removed again. Raises ``SessionError``.
     """
     folders = (catalog.parent, *catalog.parent.parents)
     missing = [*takewhile(lambda folder: not folder.exists(), folders)]
@@ -386,7 +390,7 @@ def _folder_of(catalog: Path) -> Iterator[None]:
 
 
 def _absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
-    # Spark needs no settings of Kafka's, and would show them on its command line.
+    # Spark does not need Kafka's settings, and would show them on its command line.
     return {
         name: value
         for name, value in absolute(parameters, root).items()
@@ -395,18 +399,19 @@ def _absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
 
 
 def _for_readers(catalog: Path) -> str:
-    """The address of a SQLite catalog whose folder this user can't write. Its log of changes is
-    there while another has it open, and only then are there changes.
+    """The address of a SQLite catalog whose folder this user can't write. Its write-ahead log
+    exists while another process has the catalog open, and only then are there changes.
     """
     readers = f"{SQLITE}{catalog}?open_mode=1&busy_timeout=30000"
     if catalog in _READERS:
         return readers
     if catalog.with_name(f"{catalog.name}-wal").exists():
         reader = sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True)
-        # It may have gone just now.
+        # It may have been removed just now.
         with suppress(sqlite3.Error):
             reader.execute("select 1 from sqlite_master").fetchone()
-            # The log stays as long as this is open, also when all others close the catalog.
+            # The log stays while this connection is open, even after all others have closed the
+            # catalog.
             _READERS[catalog] = reader
             return readers
         reader.close()

@@ -1,9 +1,9 @@
-"""Sessions of one lake that are apart: each thread of dbt has its own temporary views, settings and
-arguments of statements.
+"""Isolated sessions of one lake: each thread of dbt has its own temporary views, settings and
+statement arguments.
 
-They are clones of the session that was opened first, so its functions and settings are theirs too.
-A session that is given back serves the next one who takes one, and keeps its connections to the
-catalog; what was left in it is gone.
+They are clones of the session that was opened first, so they share its functions and settings. A
+session that is given back is reused, with its connections to the catalog; everything else left in
+it is removed.
 """
 
 import uuid
@@ -27,9 +27,9 @@ Argument = int | str | None
 class LakeSession:
     """A Spark session that one thread has at a time.
 
-    ``arguments`` are values for markers (``:name``) in its statements: whatever a statement has no
-    marker for is passed over. Values that no log may have are handed to Spark so, as numbers and
-    texts: PySpark's way of a date or a time before 1582 leads to another one.
+    ``arguments`` are values for the markers (``:name``) in its statements; arguments without a
+    marker are ignored. Values that must not be in a log are passed to Spark this way, as numbers
+    and texts: PySpark converts dates and times before 1582 wrongly.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -37,43 +37,43 @@ class LakeSession:
         self.arguments: Final[dict[str, Argument]] = {}
         self.views: Final = EvaluatedViews(spark)
         self.has_references = False
-        # The names of those that it was told to know beside the base's.
+        # The names of functions registered in addition to the base's.
         self.functions: Final[set[str]] = set()
-        # Of a registry, that the payloads of the running model name.
+        # Registry schemas that the payloads of the running model name.
         self.schemas: Mapping[int, Registered | None] = {}
         self._settings: Final = settings_of(spark)
-        # Of Spark's jobs; a new one for each who takes the session.
+        # The group of Spark's jobs; a new one each time the session is taken.
         self._group = ""
 
     def begin(self) -> None:
-        """Make it the active session of this thread, whose jobs are from now on its own."""
+        """Make it this thread's active session, whose jobs are its own from now on."""
         self._group = str(uuid.uuid4())
         self.spark.sparkContext.setJobGroup(self._group, "", interruptOnCancel=False)
         activate(self.spark)
 
     def cancel(self) -> None:
-        """End the session's jobs, and those that its statements have not begun yet."""
+        """Cancel the session's jobs, including those that its statements have not started yet."""
         java_context(self.spark.sparkContext).cancelJobGroupAndFutureJobs(self._group)
 
     def sql(self, statement: str) -> DataFrame:
-        """The result of a statement with the arguments that are held. Raises ``DamageError``."""
+        """The result of a statement with the held arguments. Raises ``DamageError``."""
         refuse_damage_in(self.spark, statement)
         return self.spark.sql(statement, self.arguments or None)
 
     def evaluate(self, name: str, query: str) -> int:
-        """``EvaluatedViews.create`` of a query with the arguments that are held."""
+        """``EvaluatedViews.create`` of a query with the held arguments."""
         return self.views.create(name, self.sql(query))
 
     def hold(self, name: str, rows: pa.Table) -> None:
-        """Make a temporary view of rows that this process has."""
+        """Make a temporary view of Arrow rows."""
         self.spark.createDataFrame(rows).createOrReplaceTempView(name)
 
     def suit(self, *, small: bool) -> None:
-        """Set the session up for little data, or for any again.
+        """Tune the session for little data, or for any again.
 
-        Spark's adaptive execution runs each part of a query as a job of its own, to plan the rest
-        by what it has found. For little data that takes longer than the data does: such queries are
-        planned at once, with a part for each core.
+        Spark's adaptive execution runs each part of a query as a job of its own, and plans the
+        rest by the results. For little data that takes longer than the work itself: such queries
+        are planned at once, with a partition for each core.
         """
         cores = str(max(2, self.spark.sparkContext.defaultParallelism))
         few = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores}
@@ -86,7 +86,7 @@ class LakeSession:
                 self.spark.conf.unset(name)
 
     def clear(self) -> None:
-        """Make it what it was when it was new."""
+        """Restore the state of a new session."""
         self.arguments.clear()
         self.views.drop_all("")
         left = java_session(self.spark).sessionState().catalog().getTempViewNames()
@@ -106,22 +106,22 @@ class Sessions:
 
     def __init__(self, base: SparkSession) -> None:
         self.base: Final = base
-        # A list's append and pop are one step for threads.
+        # A list's append and pop are atomic for threads.
         self._idle: Final[list[LakeSession]] = []
 
     def take(self) -> LakeSession:
-        """A session for this thread alone, whose active session it is from now on."""
+        """A session for this thread alone, active from now on."""
         try:
             session = self._idle.pop()
         except IndexError:
-            # With the base's functions, in a few milliseconds: to register them takes 60.
+            # With the base's functions, in a few milliseconds: registering them takes 60.
             clone = java_session(self.base).cloneSession()
             session = LakeSession(SparkSession(self.base.sparkContext, clone))
         session.begin()
         return session
 
     def give_back(self, session: LakeSession) -> None:
-        """Let others have it; as it was new."""
+        """Return a session to the pool, in its original state."""
         try:
             session.clear()
             activate(self.base)

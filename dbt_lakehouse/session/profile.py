@@ -1,8 +1,8 @@
 """The profile of a project, for commands that read the lake without dbt and Spark.
 
-dbt alone takes two seconds to import, and such a command has answered by then. What dbt does with a
-plain profile is done here: the same files, environment variables and templates. Whatever else there
-may be in one, and every error, is dbt's to read and to tell (``dbt_lakehouse.session.project``).
+dbt alone takes two seconds to import, and such a command has answered by then. This module
+handles a plain profile as dbt does: the same files, environment variables and templates. Anything
+else in a profile, and every error, is left to dbt (``dbt_lakehouse.session.project``).
 """
 
 import os
@@ -16,16 +16,16 @@ from dbt_lakehouse.config.mistakes import PROFILES, PROJECT, find_folders, varia
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.session.project import ProjectOptions, layer_of, load
 
-# What templates have here; dbt has more.
+# The names that templates have here; dbt has more.
 _TEMPLATES: Final = jinja2.Environment(undefined=jinja2.StrictUndefined)
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Place(NamedTuple):
-    """Where a lake is."""
+    """The place of a lake."""
 
     settings: dict[str, str]
-    """The profile's parameters, paths absolute."""
+    """The profile's parameters, with absolute paths."""
     schema: str
     """The target's."""
     root: Path
@@ -49,7 +49,7 @@ class _NotPlainError(Exception):
 
 
 def find(options: ProjectOptions) -> Place:
-    """The lake of the project, profile and target that dbt would take (``load`` says which).
+    """The lake of the project, profile and target that dbt would take (see ``load``).
 
     Raises ``ConfigurationError``.
     """
@@ -83,7 +83,7 @@ def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path, 
 
 
 def _variable(name: str) -> str | None:
-    """What the environment says instead of one of dbt's options."""
+    """The environment variable for one of dbt's options."""
     found = variable(name)
     return None if found is None else found[0]
 

@@ -1,4 +1,4 @@
-"""Finds the dbt project and its profile for the commands that dbt itself does not run."""
+"""Find the dbt project and its profile, for commands that dbt itself does not run."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ _NO_TOPICS: Final = (
 
 
 class ProjectOptions(NamedTuple):
-    """Which project, as dbt's own options name it; what is None is dbt's default."""
+    """The choice of a project by dbt's own options; None means dbt's default."""
 
     project_dir: str | None = None
     profiles_dir: str | None = None
@@ -31,13 +31,13 @@ class ProjectOptions(NamedTuple):
     vars: str | None = None
 
     def arguments(self) -> list[str]:
-        """The options on a command line, dbt's or ours."""
+        """The options on a command line of dbt or ours."""
         given = [(name, value) for name, value in self._asdict().items() if value is not None]
         return [text for name, value in given for text in (f"--{name.replace('_', '-')}", value)]
 
 
 class Project(NamedTuple):
-    """A dbt project as far as landing and showing need it."""
+    """The parts of a dbt project that landing and showing need."""
 
     parameters: Mapping[str, str]
     variables: Mapping[str, Any]
@@ -46,11 +46,11 @@ class Project(NamedTuple):
     root: Path
     """The folder of dbt_project.yml; relative paths of profile and vars are relative to it."""
     options: ProjectOptions = ProjectOptions()
-    """What leads other commands to the same project."""
+    """The options by which other commands find the same project."""
     folders: tuple[Path, ...] = ()
-    """Its folders of models, macros and what else dbt reads."""
+    """Its folders of models, macros and other files that dbt reads."""
     name: str = ""
-    """dbt's name of it."""
+    """dbt's name of the project."""
 
     @property
     def gold(self) -> str:
@@ -70,22 +70,22 @@ class Project(NamedTuple):
         return absolute(self.parameters, self.root)
 
     def reader(self, *, sparing: bool = False) -> "Reader":
-        """The lake without Spark, see there. Raises ``ConfigurationError`` and ``ReadError``."""
+        """A reader of the lake without Spark. Raises ``ConfigurationError`` and ``ReadError``."""
         from dbt_lakehouse.lake.reader import Reader
 
         return Reader(self.settings, self.gold, sparing=sparing, root=self.root)
 
     def looked(self, ask: Callable[["Reader"], _Answer]) -> _Answer | None:
-        """The answer of a lake that is asked before Spark starts, which takes longer than to find
-        out a mistake; None if Spark alone can read it. Raises ``ConfigurationError``, also if there
-        is no lake yet, and what ``ask`` raises.
+        """The result of ``ask``, run before Spark starts, which takes longer than to find a
+        mistake; None if only Spark can read the lake. Raises ``ConfigurationError``, also if
+        there is no lake yet, and the errors of ``ask``.
         """
         from dbt_lakehouse.lake import buckets, catalog
 
         settings = self.settings
         if not catalog.is_read_without_spark(settings):
             return None
-        # Spark tells what can't be read, or reads it.
+        # Spark reports what can't be read, or reads it.
         with suppress(ReadError):
             found = catalog.entries(settings)
             if all(buckets.is_read_without_spark(each.metadata) for each in found):
@@ -93,7 +93,7 @@ class Project(NamedTuple):
         return None
 
     def refuse_readers(self) -> None:
-        """Raises ``WriteError`` if this user can't write the lake, as far as that can be told
+        """Raise ``WriteError`` if this user can't write the lake, as far as that can be told
         without Spark.
         """
         from dbt_lakehouse.lake.catalog import refuse_readers
@@ -101,8 +101,8 @@ class Project(NamedTuple):
         refuse_readers(self.settings)
 
     def require_lake(self) -> None:
-        """Raises ``ConfigurationError`` if there is no lake yet, which Spark would make, as far as
-        that can be told without Spark.
+        """Raise ``ConfigurationError`` if there is no lake yet, which Spark would create, as far
+        as that can be told without Spark.
         """
         from dbt_lakehouse.lake.catalog import entries, is_read_without_spark
 
@@ -111,13 +111,13 @@ class Project(NamedTuple):
                 entries(self.settings)
 
     def open_session(self) -> "SparkSession":
-        """The session of the project's profile, as ``dbt run`` opens it."""
+        """The session of the project's profile, opened as ``dbt run`` opens it."""
         from dbt_lakehouse.session.opening import open_session
 
         return open_session(self.parameters, self.root)
 
     def refuse_landing_elsewhere(self) -> None:
-        """Raises ``ConfigurationError`` if the target is not the one that lands, and as
+        """Raise ``ConfigurationError`` if the target does not land, and the errors of
         ``refuse_readers``.
         """
         elsewhere = lands_elsewhere(self.schema, self.options)
@@ -126,9 +126,8 @@ class Project(NamedTuple):
         self.refuse_readers()
 
     def kafka(self, more: Sequence[str] = ()) -> "KafkaSource | None":
-        """Kafka as the project configures it, None if it names no broker, or a list of topics of
-        which Kafka brings none; nobody is asked. ``more`` are topics of it that vars.topics need
-        not list.
+        """Kafka as the project configures it; None without a broker, or without a topic to bring
+        from Kafka. No broker is contacted. ``more`` are topics that vars.topics need not list.
 
         Raises ``ConfigurationError``.
         """
@@ -157,8 +156,8 @@ class Project(NamedTuple):
         )
 
     def reachable_kafka(self, more: Sequence[str] = ()) -> "KafkaSource | None":
-        """As ``kafka``. Raises ``KafkaError`` too, if no broker can be reached: that is cheaper to
-        find out before Spark starts.
+        """``kafka`` with a check of its brokers. Raises ``KafkaError`` too if no broker can be
+        reached, which is cheaper to find before Spark starts.
         """
         from dbt_lakehouse.config.kafka_probe import probe
 
@@ -168,7 +167,7 @@ class Project(NamedTuple):
         return source
 
     def require_kafka(self, more: Sequence[str] = ()) -> "KafkaSource":
-        """As ``reachable_kafka``, for commands that are about it."""
+        """``reachable_kafka`` for commands that need Kafka."""
         from dbt_lakehouse.config.kafka import kafka_settings
 
         source = self.reachable_kafka(more)
@@ -184,19 +183,20 @@ class Project(NamedTuple):
 
 
 def load(options: ProjectOptions) -> Project:
-    """The project, profile and target that dbt would take: by its own options, else by its
+    """The project, profile and target that dbt would take: by its own options, then by its
     environment variables (``DBT_PROJECT_DIR``, ``DBT_PROFILES_DIR``, ``DBT_PROFILE``,
-    ``DBT_TARGET``), else the current folder or the nearest above it that is a dbt project, with the
+    ``DBT_TARGET``), then the current folder or the nearest dbt project above it, with the
     profiles.yml of the current folder or of ``~/.dbt``.
 
-    Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type: lakehouse``.
+    Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type:
+    lakehouse``.
     """
     # Commands that read without dbt come here with a profile that is not plain.
     require("lake")
     from dbt_lakehouse.config.mistakes import diagnosis, find_folders
 
     folders = find_folders(options.project_dir, options.profiles_dir)
-    # They take two seconds to import, and more than one command has done its work by then
+    # They take two seconds to import, by which time more than one command has ended
     # (dbt_lakehouse.session.profile).
     from click import ClickException
     from dbt.cli.flags import Flags
@@ -210,13 +210,13 @@ def load(options: ProjectOptions) -> Project:
     from dbt_lakehouse.config.variables import refuse_unreadable, variables_of
 
     refuse_unreadable(options.vars)
-    # dbt's has no annotations.
+    # dbt's function has no annotations.
     use_flags: Final[Any] = set_flags
-    # The environment that the profile's env_var reads; set anew, for it is a copy.
+    # The environment that the profile's env_var reads; set again, for it is a copy.
     set_invocation_context(os.environ)
     given = {name: value for name, value in options._asdict().items() if value is not None}
     try:
-        # Of all that reads them, dbt's own reading of a command line.
+        # A separator for dbt's own parser of command lines.
         flags: Any = Flags.from_dict(CliCommand.COMPILE, given)
         use_flags(flags)
         profile = load_profile(flags.PROJECT_DIR, flags.VARS, flags.PROFILE, flags.TARGET)
@@ -251,8 +251,9 @@ def load(options: ProjectOptions) -> Project:
 
 
 def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
-    """Why a target with this schema lands nothing, None for the one that bronze is of: all targets
-    share it, and each checkout has vars of its own. Profile and target are those that were found.
+    """The reason why a target with this schema lands nothing, None for the target that bronze
+    belongs to: all targets share bronze, and each checkout has its own vars. Profile and target
+    are those that were found.
     """
     if schema == "gold":
         return None
@@ -270,12 +271,12 @@ def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
 
 
 def target_folder(root: Path) -> Path:
-    """Where dbt writes what it makes of the project in a folder."""
+    """The folder into which dbt writes a project's artifacts."""
     return _folder(root, "TARGET", "target")
 
 
 def log_folder(root: Path) -> Path:
-    """Where it writes its log."""
+    """The folder into which dbt writes its log."""
     return _folder(root, "LOG", "logs")
 
 
@@ -285,12 +286,12 @@ def _folder(root: Path, name: str, default: str) -> Path:
 
 
 def layer_of(name: str, schema: str) -> str:
-    """The schema of the tables of silver or gold in the target with this schema
+    """The schema of silver's or gold's tables in the target with this schema
     (macros/adapter/generate_schema_name.sql).
     """
     return name if schema == "gold" else f"{schema}_{name}"
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:
-    """How many seconds to wait for another process at work on the lake."""
+    """The number of seconds to wait for another process that is working on the lake."""
     return float(variables.get("lock_timeout_seconds", 600))

@@ -1,5 +1,5 @@
-"""What Spark and its JVM say when something fails, as text that a user can act on and that tells no
-secrets: no passwords, and no values of the data.
+"""Errors of Spark and its JVM, as text on which a user can act. It contains no secrets: no
+passwords, and no values of the data.
 """
 
 import re
@@ -15,30 +15,30 @@ from dbt_lakehouse.lake.integrity import repair_of
 from dbt_lakehouse.redaction import HIDDEN, without_secrets
 from dbt_lakehouse.spark.jvm import gateway, java_class, java_error
 
-# Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
-# Where there is the error and not its text alone, Spark says what they are (``_about_values``).
+# Values, quoted or numeric, in messages of SQLSTATE class 22, data exceptions. If the error
+# itself is available, Spark tells its values (``_about_values``).
 _DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22")
 _VALUE: Final = re.compile(
     r"""(?x) '(?:[^'\\]|\\.)*' | (?<![\w(,.:])(?<!SQLSTATE:[ ])-?\d[\d.:Ee+-]*(?=\s)"""
 )
-# The same of Java's and Python's own errors.
+# The same for Java's and Python's own errors.
 _JAVA_VALUE: Final = re.compile(
     r"""(For input string: |Text |invalid literal for [^:]*: )("[^"]*"|'[^']*')"""
 )
-# Classes of SQL's states that are about values once a statement runs: data exceptions, constraints
-# (a map's key is there twice), texts that are not of a format.
+# SQLSTATE classes about values once a statement runs: data exceptions, constraints (a duplicate
+# key in a map), texts in the wrong format.
 _OF_VALUES: Final = ("22", "23", "42")
 
 
 def without_values(text: str) -> str:
-    """What Spark says, with ``***`` in the place of secrets and of values of the data."""
+    """A message of Spark, with ``***`` in place of secrets and of values of the data."""
     text = _JAVA_VALUE.sub(rf"\1{HIDDEN}", without_secrets(text))
     return _VALUE.sub(HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
 
 
 class Trouble(NamedTuple):
-    """Something that goes wrong with machines and files, however it is said: a pattern of Java's
-    messages, and what to tell of it. ``{0}`` is the message, names are the pattern's groups.
+    """A known trouble with machines and files: a pattern of Java's messages, and our message.
+    ``{0}`` is Java's message; the other names are the pattern's groups.
     """
 
     pattern: re.Pattern[str]
@@ -52,12 +52,12 @@ _ENDED: Final = (
 )
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
 _DAMAGED: Final = "{file} is cut short or damaged{of_table}: {repair}"
-# Where Spark was when it read a file of a table, or wrote one.
+# The stack frames of reading or writing a table's file.
 _OF_FILES: Final = re.compile(
     r"(?:org\.apache\.iceberg\.(?:\w+\.)*(?:[Pp]arquet|[Aa]vro|puffin|deletes|data|Manifest|Base)"
     r"|org\.apache\.(?:parquet|avro|orc)\.|github\.luben\.zstd)"
 )
-# The first that fits.
+# The first match counts.
 TROUBLES: Final = tuple(
     Trouble(re.compile(pattern, re.DOTALL), sentence)
     for pattern, sentence in (
@@ -142,14 +142,14 @@ TROUBLES: Final = tuple(
             "Spark has too little memory: raise spark.driver.memory in the profile"
             " (LAKEHOUSE_DRIVER_MEMORY in the one that comes with cdc_lakehouse)",
         ),
-        # What waits for a job while Spark ends itself, for want of memory, hears no more than that.
+        # A thread waiting for a job hears no more than that when Spark ends for want of memory.
         (r"SparkContext was shut ?down|[Cc]annot call methods on a stopped SparkContext", _ENDED),
     )
 )
 
 
 def trouble_text(message: str) -> str | None:
-    """What to tell of a message if it is a trouble that is known; None if it isn't."""
+    """Our message for a known trouble; None for any other message."""
     for trouble in TROUBLES:
         if found := trouble.pattern.search(message):
             groups = found.groupdict()
@@ -160,9 +160,9 @@ def trouble_text(message: str) -> str | None:
 
 
 def damage_text(error: BaseException, statement: str = "") -> str | None:
-    """Which file is damaged, of an error that Spark has met in files of tables without naming one;
-    None of another error, and if no file is. It is looked for in the tables that the statement
-    names, and then in all others.
+    """The message about the damaged file, for an error from table files that does not name one;
+    None for any other error, or if no damaged file is found. The search begins with the tables
+    that the statement names, then covers all others.
     """
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
@@ -177,15 +177,15 @@ def damage_text(error: BaseException, statement: str = "") -> str | None:
 
 
 def error_text(error: Exception) -> str:
-    """What went wrong, in one line: a trouble that is known, else the messages of a Java error and
-    its causes, or Python's.
+    """The error in one line: our message for a known trouble, otherwise the messages of a Java
+    error and its causes, or Python's.
     """
     message = _messages(error)
     return without_values(trouble_text(message) or damage_text(error) or message)
 
 
 def known_trouble(error: BaseException, statement: str = "") -> str | None:
-    """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
+    """Our message for an error of Spark that is not a bug of ours; None if it may be one."""
     if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
         return _ENDED
     if not isinstance(error, Py4JJavaError | CapturedException):
@@ -204,13 +204,13 @@ def _messages(error: Exception) -> str:
 
 
 def _class_text(error: Exception) -> str:
-    """What there is to tell of an error without a message: its class, and what Java says behind."""
+    """The text for an error without a message: its class, and Java's messages behind it."""
     origin = java_error(error)
     return type(error).__name__ if origin is None else _reasons(origin)
 
 
 def _reasons(cause: Any) -> str:
-    """The messages of a Java error and of its causes, the class of each without one."""
+    """The messages of a Java error and its causes, or the class of one without a message."""
     reasons: list[str] = []
     while cause is not None:
         lines = (cause.getMessage() or "").strip().splitlines()
@@ -222,13 +222,13 @@ def _reasons(cause: Any) -> str:
 
 
 def _about_values(error: BaseException) -> str | None:
-    """What Spark says of an error whose cause are values of the data, without the values; None of
-    another error. Whatever is above or beneath it in Java may repeat them.
+    """Spark's message for an error caused by values of the data, without the values; None for any
+    other error. The Java errors above or beneath it may repeat the values.
     """
     cause = java_error(error)
     while cause is not None:
         if is_instance_of(gateway(), cause, "org.apache.spark.sql.AnalysisException"):
-            # About the statement, before it runs.
+            # An error of the statement, before it runs.
             return None
         if is_instance_of(gateway(), cause, "org.apache.spark.SparkThrowable") and (
             cause.getSqlState() or ""
@@ -245,19 +245,19 @@ def _about_values(error: BaseException) -> str | None:
 
 
 def statement_error_text(error: Exception, statement: str = "") -> str:
-    """What a user can act on of what Spark says to a statement."""
+    """Spark's error for a statement, as text on which a user can act."""
     if known := known_trouble(error, statement):
         return known
     if about_values := _about_values(error):
         return about_values
     text = str(error)
-    # The mistake is shown in its place in the SQL.
+    # The mistake is shown at its place in the SQL.
     if not isinstance(error, ParseException):
         if isinstance(error, AnalysisException):
-            # Behind it comes the query's plan.
+            # After that comes the query's plan.
             text = text.partition(";\n")[0]
         elif isinstance(error, CapturedException):
-            # Behind it comes where in the statement, and in Java, it was.
+            # After that comes the place in the statement and in Java.
             text = text.partition("\n")[0]
         else:
             return error_text(error)
@@ -265,5 +265,5 @@ def statement_error_text(error: Exception, statement: str = "") -> str:
 
 
 def log_text(error: Exception) -> str:
-    """All that Spark says to a statement: with the query's plan, or where Java was."""
+    """Spark's complete error for a statement, with the query's plan or Java's stack trace."""
     return _about_values(error) or without_values(str(error))

@@ -1,5 +1,5 @@
-"""The functions of ``payload_functions`` from all events of payloads, with all their texts: what
-they are defined by, and the way that is gone where theirs fails.
+"""The reference implementation of the functions of ``payload_functions``, from all events of
+payloads with all their texts. It is also their fallback where they fail.
 """
 
 from typing import Final, NamedTuple
@@ -22,24 +22,24 @@ HEAD: Final = [
         *("occurred_at", "expires_at", "metadata"),
     )
 ]
-"""The columns of an event that tell where it is from, and what its row does not say."""
+"""The columns of an event that its row does not contain."""
 
 
 class Taken(NamedTuple):
-    """The source tables of which every event that changes a row is some change log's."""
+    """The source tables whose row changes all belong to some change log."""
 
     of_records: frozenset[Source]
-    """Of Aerospike's formats."""
+    """In Aerospike's formats."""
     of_rows: frozenset[Source]
-    """Of all others."""
+    """In all other formats."""
 
     def of_format(self, format: str | None) -> frozenset[Source]:
-        """Those whose events are of this format."""
+        """The source tables whose events have this format."""
         return self.of_records if format in AEROSPIKE_FORMATS else self.of_rows
 
     def has(self, format: str | None, event: Event) -> bool:
-        """Whether an event is a change log's. An Aerospike delete without a set is no log's alone,
-        so it never is.
+        """Whether an event belongs to a change log. An Aerospike delete without a set belongs to
+        several, so it never does.
         """
         if event.operation not in CHANGES or event.source not in self.of_format(format):
             return False
@@ -48,8 +48,8 @@ class Taken(NamedTuple):
 
 
 def log_type(log: Log) -> pa.StructType:
-    """The Arrow type of what ``log_events_batch`` gives of each event: where it came from and what
-    the log's technical columns are made of, and its row (``change``).
+    """The Arrow type of the events of ``log_events_batch``: their origin and the input of the
+    log's technical columns, and their row (``change``).
     """
     return pa.struct([*HEAD, ("change", row_type(log))])
 
@@ -111,7 +111,7 @@ def others_of(taken: Taken, topics: pa.Array, formats: pa.Array, decoded: pa.Arr
 
 
 def _is_of(events: pa.Array, sources: frozenset[Source]) -> pa.Array:
-    """Whether events are of one of the sources."""
+    """Whether events are from one of the sources."""
     found = pa.repeat(pa.scalar(False), len(events))
     for source in sources:
         is_it = pa.repeat(pa.scalar(True), len(events))

@@ -1,4 +1,4 @@
-"""What ``payload_functions.other_events_batch`` gives: events, and how many others there are."""
+"""The result of ``payload_functions.other_events_batch``: events, and the counts of all others."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from dbt_lakehouse.spark.event_arrays import EVENT, in_order, listed
 from python_udfs.core.events import Source
 
 LOOKED_AT: Final = pa.struct([*EVENT, ("is_taken", pa.bool_()), ("events", pa.int64())])
-"""An event that no log takes, of which ``events`` is 1; or how many ``events`` there are of an
-operation and a source table that a log takes, where all else is null.
+"""An event that no log takes, with ``events`` 1; or the number of ``events`` with an operation
+and a source table that a log takes, with everything else null.
 """
 _COUNTED: Final = ("source_database", "source_schema", "source_table", "operation", "events")
 
@@ -19,20 +19,20 @@ Operations = str | Sequence[str]
 
 
 class Counts:
-    """How many events there are in a batch of payloads, by the payload's topic, the source table
-    and the operation.
+    """Counts the events in a batch of payloads, by the payload's topic, the source table and the
+    operation.
     """
 
     def __init__(self, topics: pa.Array) -> None:
         distinct = topics.unique()
         self._topics: Final = topics.to_pylist() if len(distinct) > 1 else []
-        """Of each payload; empty if all have the same one."""
+        """The topic of each payload; empty if all have the same one."""
         self._counts: Final[Counter[tuple[str | None, Source, str]]] = Counter()
         self._first: Final[dict[tuple[str | None, Source, str], int]] = {}
-        """The first payload that has such an event."""
+        """The first payload with such an event."""
 
     def add(self, places: Sequence[int], source: Source, operations: Operations) -> None:
-        """Count an event of each of the payloads in those places, which rise."""
+        """Count an event for each of the payloads at these places, which ascend."""
         for topic, own, theirs in self._by_topic(places, operations):
             counted = {theirs: len(own)} if isinstance(theirs, str) else Counter(theirs)
             for operation, events in counted.items():
@@ -63,8 +63,8 @@ class Counts:
         ]
 
     def beside(self, events: pa.Array, places: Sequence[int], length: int) -> pa.Array:
-        """A list of ``LOOKED_AT`` for each of so many payloads: events, of payloads in those
-        places, and in front of them the counts, each with the first payload that it counts.
+        """A list of ``LOOKED_AT`` for each of ``length`` payloads: the events of payloads at
+        these places, and before them the counts, each with the first payload that it counts.
         """
         keys = sorted(self._first, key=lambda key: (self._first[key], repr(key)))
         found = [(*key[1], key[2], self._counts[key]) for key in keys]

@@ -1,5 +1,5 @@
-"""Spark's daemon, which forks the Python workers of a session, with what they call imported: each
-would take a second of CPU for that otherwise, and again after a minute without work.
+"""Spark's daemon, which forks a session's Python workers with their imports done. Otherwise each
+import would take a second of CPU, and again after a minute without work.
 
 Spark runs it as the module of ``spark.python.daemon.module``.
 """
@@ -10,19 +10,20 @@ from pathlib import Path
 
 
 def pass_over_archives() -> None:
-    """Import PySpark from where it is installed, and not from its archives, which Spark puts first.
+    """Import PySpark from its installed folder, and not from its archives, which Spark puts
+    first.
 
-    A process compiles what it imports from an archive. And until CPython's issue 103200 was mended
-    (3.11 has it), Python reads the directories of all archives that it has looked into again before
-    each task: docs/where-the-time-goes.md has what that takes.
+    A process compiles what it imports from an archive. And until CPython's issue 103200 was fixed
+    (3.11 has the bug), Python reads the directories of all archives it has searched again before
+    each task: docs/where-the-time-goes.md has the cost.
     """
     sys.path[:] = without_archives(sys.path)
-    # Python has looked into the archives for this module.
+    # Python has searched the archives for this module.
     sys.path_importer_cache.clear()
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """Where to look for modules, without the archives of a PySpark that is installed there too."""
+    """The module path without the archives of a PySpark that is also installed."""
     folders = [entry for entry in path if Path(entry).suffix not in (".zip", ".jar")]
     found = PathFinder.find_spec("pyspark", folders)
     if found is None or found.origin is None:

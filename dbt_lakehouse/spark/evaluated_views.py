@@ -1,9 +1,9 @@
 """Temporary views that are evaluated once.
 
-Spark's ``cache table`` looks like it and is not: it is evaluated anew when a table that it reads is
-written in the same session, and every statement that reads it analyses its whole query again, with
-those of the views that it reads in turn, before it finds that it is cached. An evaluated view is
-a leaf to what reads it, held in the executors' memory or on their disks, with its true size.
+Spark's ``cache table`` looks like it and is not. It is evaluated again when a table that it reads
+is written in the same session. And every statement that reads it analyses its whole query again,
+with those of the views beneath it, before Spark finds that it is cached. An evaluated view is a
+leaf to its readers, held in the executors' memory or on their disks, with its true size.
 """
 
 import json
@@ -17,16 +17,16 @@ from dbt_lakehouse.spark.jvm import java_class, java_session, query_execution, s
 
 
 class EvaluatedViews:
-    """Those of one session."""
+    """The evaluated views of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Final = spark
-        # What Spark holds of each view, by name.
+        # Spark's cached relation of each view, by name.
         self._held: Final[dict[str, Any]] = {}
 
     def create(self, name: str, rows: DataFrame) -> int:
-        """Evaluate the rows of this session and make a temporary view of them, in place of one of
-        that name; how many there are.
+        """Evaluate rows of this session as a temporary view, replacing one of that name. Returns
+        their number.
         """
         self.drop(name)
         evaluated = scala_object("org.apache.spark.sql.execution.columnar.InMemoryRelation").apply(
@@ -34,22 +34,22 @@ class EvaluatedViews:
             query_execution(rows),
             java_class("scala.Some")(name),
         )
-        # Its order may be by columns that it does not have, which Spark then looks for in vain.
+        # Its order may be by columns that it does not have, which Spark would fail to find.
         unordered = scala_object("scala.collection.immutable.Nil")
         relation = evaluated.copy(evaluated.output(), evaluated.cacheBuilder(), unordered)
         # Until it is evaluated; its own size from then on.
         getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
         self._held[name] = relation.cacheBuilder()
-        # A job without a plan of its own, as an aggregation would have.
+        # A job without a plan of its own, which an aggregation would have.
         relation.cacheBuilder().cachedColumnBuffers().count()
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
         dataset.ofRows(java_session(self._spark), relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())
 
     def create_observed(self, name: str, rows: DataFrame, aggregate: str) -> dict[str, Any]:
-        """``create`` a view, and have Spark take an aggregate of its rows while it evaluates them:
-        a struct, as SQL without ``filter``, ``distinct`` and subqueries. Its values are those of
-        JSON, numbers with all of their digits.
+        """``create`` a view, and compute an aggregate of its rows while it is evaluated: a
+        struct, as SQL without ``filter``, ``distinct`` and subqueries. Its values are JSON's,
+        numbers with all of their digits.
         """
         observed = rows.observe(name, expr(aggregate).alias("taken"))
         self.create(name, observed)
@@ -57,7 +57,7 @@ class EvaluatedViews:
         if metrics.contains(name):
             row = metrics.apply(name).json()
         else:
-            # Of a plan that Spark knows to be empty, nothing is executed.
+            # Spark does not execute a plan that it knows to be empty.
             row = self._spark.sql(f"select {aggregate} as taken from {name}").toJSON().first()
         taken: dict[str, Any] = json.loads(row, parse_float=Decimal)["taken"]
         return taken
@@ -67,11 +67,11 @@ class EvaluatedViews:
         return name in self._held
 
     def rows(self, name: str) -> int:
-        """How many rows a view has."""
+        """The number of a view's rows."""
         return int(self._held[name].rowCountStats().value())
 
     def drop(self, name: str) -> None:
-        """Drop the view, if there is one, and what is held of it."""
+        """Drop the view, if it exists, and its cached rows."""
         drop_view(self._spark, name)
         held = self._held.pop(name, None)
         if held is not None:
@@ -84,7 +84,7 @@ class EvaluatedViews:
 
 
 def drop_view(spark: SparkSession, name: str) -> None:
-    """Drop a session's temporary view, if there is one. Spark's own method would plan its query
-    first, to look for what ``cache table`` holds of it.
+    """Drop a session's temporary view, if it exists. Spark's own method would plan its query
+    first, to find it in the cache of ``cache table``.
     """
     java_session(spark).sessionState().catalog().dropTempView(name)

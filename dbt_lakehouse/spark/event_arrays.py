@@ -1,4 +1,4 @@
-"""Kafka messages as Arrow arrays, decoded to events as Arrow arrays: a list of structs for each
+"""Decode Kafka messages in Arrow arrays to events in Arrow arrays: a list of structs for each
 message.
 """
 
@@ -40,23 +40,21 @@ EVENT: Final = pa.struct(
 )
 """An event as Spark gets it."""
 
-# So much of payloads is taken from bytes to arrays at a time: little enough for all of their Python
-# objects, some ten times as large, to stay in a processor's cache. Ten thousand payloads of 250
-# bytes take twice as long as 512 at a time.
+# The payload bytes per chunk: few enough for all of their Python objects, some ten times as
+# large, to stay in a processor's cache. Ten thousand payloads of 250 bytes take twice as long as
+# 512 at a time.
 _CHUNK_BYTES = 96 * 1024
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
 
 
 def at_once(values: pa.Array, alike_bytes: int = 0) -> int:
-    """How many of such values are to be taken at a time, of which each has so many bytes of which
-    no objects are made.
-    """
+    """The number of values per chunk. Of each value, ``alike_bytes`` bytes don't become objects."""
     size: int = max(1, values.nbytes - alike_bytes * len(values))
     return min(max(_CHUNK_BYTES * len(values) // size, _SMALLEST_CHUNK), _LARGEST_CHUNK)
 
 
 def _alike_bytes(values: pa.Array) -> int:
-    """With how many bytes the same all messages begin, by two of them: as a rule with the schema
+    """The length of the common prefix of all messages, judged by two of them: usually the schema
     block, which is compiled once.
     """
     if not len(values):
@@ -74,15 +72,15 @@ class Part(NamedTuple):
 
     format: str | None
     places: Sequence[int]
-    """Of the messages, among all."""
+    """The places of these messages among all."""
     decoded: Decoded
 
 
 def parts_of(
     formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
 ) -> Iterator[Part]:
-    """Messages as ``decode_payload_batch`` takes them, decoded. What is kept of a part's columns
-    when the next one comes takes memory.
+    """Decode messages as ``decode_payload_batch`` takes them, in parts. To keep a part's columns
+    after the next part has come takes memory.
     """
     length = at_once(values, _alike_bytes(values))
     for start in range(0, len(values), length):
@@ -107,7 +105,7 @@ def _decode_chunk(
     values: list[bytes | None],
     headers: list[Headers | None] | None = None,
 ) -> Iterable[Part]:
-    """The parts of messages of which the first has the place ``start``: one for each format."""
+    """The parts of messages, the first of which is at the place ``start``: one for each format."""
     if formats.count(formats[0]) == len(formats):
         decoded = decode_batch(formats[0], keys, values, headers)
         return [Part(formats[0], range(start, start + len(formats)), decoded)]
@@ -127,8 +125,8 @@ def _decode_chunk(
 def careful_events(
     formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
 ) -> pa.Array:
-    """The events of messages, decoded one by one, where what no array can hold of what a decoder
-    made of a message is an error of ours, as what it raises.
+    """The events of messages, decoded one by one. If a decoder's result does not fit an array, or
+    the decoder raises, the message gets an error event of ours.
     """
     columns = [*map(pa.Array.to_pylist, (formats, keys, values)), *map(_headers, headers)]
     return pa.concat_arrays([_decoded_one(*each) for each in zip(*columns, strict=True)])
@@ -149,7 +147,7 @@ def _decoded_one(
 
 
 class Texts(NamedTuple):
-    """Which texts of events somebody asks for."""
+    """The texts of events that are needed."""
 
     record_key: bool = True
     images: bool = True
@@ -157,7 +155,7 @@ class Texts(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Events of a table, as ``EventColumns``, with the texts that were asked for written."""
+    """Events of one table, as ``EventColumns``, with the needed texts written."""
 
     operation: str | Sequence[str]
     record_key: bytes | None
@@ -169,7 +167,7 @@ class _Block(NamedTuple):
 
 
 class EventArrays:
-    """Event structs, of events that are added as they are decoded."""
+    """Collects events as they are decoded, as event structs."""
 
     def __init__(self) -> None:
         self._blocks: dict[Source, list[_Block]] = {}
@@ -178,7 +176,7 @@ class EventArrays:
         self._event_places: list[int] = []
 
     def add_columns(self, places: Iterable[int], columns: EventColumns, texts: Texts) -> None:
-        """Add events of messages in those places. Texts that are not asked for become null."""
+        """Add events of messages at these places. Texts that are not needed become null."""
         self._places.setdefault(columns.source, []).extend(places)
         self._blocks.setdefault(columns.source, []).append(
             _Block(
@@ -193,18 +191,18 @@ class EventArrays:
         )
 
     def add_events(self, place: int, events: Sequence[Event]) -> None:
-        """Add events of the message in that place."""
+        """Add events of the message at this place."""
         self._events += events
         self._event_places += repeat(place, len(events))
 
     @property
     def places(self) -> list[int]:
-        """The places of the messages whose events ``structs`` has."""
+        """The places of the messages, in the order of ``structs``."""
         return [*chain.from_iterable(self._places.values()), *self._event_places]
 
     def structs(self) -> pa.Array:
-        """All events, those of a table together."""
-        # Making arrays has its price, whatever their length, and so has joining them.
+        """All events, grouped by table."""
+        # Making arrays has a fixed cost, whatever their length, and so has joining them.
         arrays = [_blocks_array(table, blocks) for table, blocks in self._blocks.items()]
         if self._events or not arrays:
             arrays.append(_events_array(self._events))
@@ -216,15 +214,15 @@ def _written(lines: Lines | None, is_wanted: bool) -> bytes | None:
 
 
 def in_order(structs: pa.Array, places: Sequence[int]) -> pa.Array:
-    """Structs in the order of the messages that they are of."""
+    """Structs in the order of their messages."""
     if all(map(le, places, islice(places, 1, None))):
         return structs
-    # A stable sort: what is of one message stays in its order.
+    # A stable sort: the events of one message stay in order.
     return structs.take(pc.sort_indices(pa.array(places, pa.int32())))
 
 
 def listed(structs: pa.Array, places: Sequence[int], length: int) -> pa.Array:
-    """A list for each of so many messages, of structs in order and the messages they are of."""
+    """A list for each of ``length`` messages, from structs in order and their messages' places."""
     counts = array("i", bytes(4 * length))
     for place in places:
         counts[place] += 1
@@ -254,7 +252,7 @@ def _structs(columns: list[pa.Array]) -> pa.Array:
 
 
 def _blocks_array(table: Source, alike: list[_Block]) -> pa.Array:
-    """``_events_array`` of all their events. They are of one table."""
+    """``_events_array`` of all blocks of events, which are from one table."""
     lengths = [len(each.occurred_at) for each in alike]
     length = sum(lengths)
     operations = [
@@ -281,7 +279,7 @@ def _blocks_array(table: Source, alike: list[_Block]) -> pa.Array:
 
 
 def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
-    """Columns of texts, see ``EventColumns``, to one array of strings."""
+    """Columns of texts, see ``EventColumns``, as one array of strings."""
     if blocks.count(None) == len(blocks):
         return pa.nulls(sum(lengths), pa.string())
     # Not as one text: all of it would have to pass through a processor's cache several times.
@@ -291,7 +289,7 @@ def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
             for block, rows in zip(blocks, lengths, strict=True)
         ]
     )
-    # Spark takes for granted that it is UTF-8.
+    # Spark assumes valid UTF-8.
     lines.validate(full=True)
     texts = pc.split_pattern(lines, "\n").flatten()
     is_null = pc.equal(texts, "null")
@@ -299,8 +297,8 @@ def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
 
 
 def _text_of(block: bytes) -> pa.Array:
-    """An array of one text, a block without its last line break, where it is: a copy costs as much
-    as splitting it, and of views as values pyarrow 26 keeps the bytes for good.
+    """An array of one text, a block without its last line break, without copying it. A copy costs
+    as much as splitting it, and of views passed as values pyarrow 26 never frees the bytes.
     """
     ends = array("i", (0, len(block) - 1))
     return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(block)])
@@ -311,5 +309,5 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
         block if block is not None else repeat(None, rows)
         for block, rows in zip(blocks, lengths, strict=True)
     )
-    # By way of integers, in two thirds of the time.
+    # By way of integers, which takes two thirds of the time.
     return pa.array(list(times), pa.int64()).cast(_ARROW_TYPES["timestamp"])

@@ -1,7 +1,7 @@
-"""Registers the functions of ``python_udfs.registry`` with Spark SQL, as native Arrow functions.
+"""Register the functions of ``python_udfs.registry`` with Spark SQL, as native Arrow functions.
 
-Spark hands each function a batch of rows as Arrow arrays; what is done here is only the way from
-arrays to Python values and back.
+Spark passes each function a batch of rows as Arrow arrays; this module only converts arrays to
+Python values and back.
 """
 
 import gc
@@ -41,8 +41,8 @@ BatchFunction = Callable[..., pa.Array]
 
 
 def without_collector(function: BatchFunction) -> BatchFunction:
-    """Pauses the cyclic collector for a batch: millions of small objects and no cycles (1.5x the
-    time with it).
+    """Pause the cyclic garbage collector for a batch, which makes millions of small objects and
+    no cycles (1.5x the time with it).
     """
 
     @wraps(function)
@@ -62,11 +62,11 @@ def without_collector(function: BatchFunction) -> BatchFunction:
 def decode_payload_batch(
     formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
 ) -> pa.Array:
-    """Payloads (string, binary, binary, and headers as bronze has them, if a format of them reads
-    them) to a list of event structs each.
+    """Decode payloads (string, binary, binary, and headers as bronze has them, if a format of
+    them reads headers) to a list of event structs each.
 
-    What no array can hold of what a decoder made of a payload is an error of ours, as what it
-    raises: a ``decoder_failed`` event, and the other payloads' events stay.
+    If a decoder's result does not fit an array, or the decoder raises, that is an error of ours:
+    a ``decoder_failed`` event, and the other payloads' events stay.
     """
     try:
         arrays = EventArrays()
@@ -78,7 +78,7 @@ def decode_payload_batch(
         structs = in_order(arrays.structs(), arrays.places)
         return listed(structs, arrays.places, len(values))
     except Exception:
-        # Of which payload, their arrays tell one by one.
+        # The fallback, one payload at a time, finds which one.
         pass
     return careful_events(formats, keys, values, *headers)
 
@@ -88,8 +88,9 @@ _Read = TypeVar("_Read")
 
 
 def _read_all(read: Callable[[list[_Row]], _Read], rows: list[_Row], nothing: _Row) -> _Read:
-    """What ``read`` makes of rows, with ``nothing`` in the place of each that it raises for: our
-    own decoders made their texts, so that is an error of ours, and one row must not stop a run.
+    """The result of ``read`` for rows, with ``nothing`` in place of each row for which it raises.
+    The texts come from our own decoders, so that is an error of ours, and one row must not stop a
+    run.
     """
     try:
         return read(rows)
@@ -115,7 +116,7 @@ def change_rows_batch(
     record_keys: pa.Array,
     metadata: pa.Array,
 ) -> pa.Array:
-    """Events (strings) to the rows of a change log, structs of ``row_type``."""
+    """Convert events (strings) to the rows of a change log, structs of ``row_type``."""
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys, metadata)]
     most = at_once(images[1])
 
@@ -131,12 +132,12 @@ def change_rows_batch(
 
 @without_collector
 def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.Array:
-    """Misfits, as a change log keeps them, to a struct of the values of some of its columns: what
-    has a place in their types by now. Null for all else.
+    """Convert misfits, as a change log keeps them, to a struct of the values of some of its
+    columns: those that fit their types by now. Other values are null.
     """
     texts: dict[str, list[str | None]] = {each.column: [None] * len(misfits) for each in columns}
     for place, row in enumerate(misfits.to_pylist()):
-        # The first of a column counts.
+        # The first misfit of a column counts.
         for misfit in reversed(row or ()):
             if misfit["column"] in texts:
                 texts[misfit["column"]][place] = misfit["text"]
@@ -150,7 +151,7 @@ def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.A
 
 @without_collector
 def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
-    """Texts and a constant type to whether they are values of it."""
+    """Whether texts are values of a type, which is the same for all."""
     type = types[0].as_py() if len(types) else "string"
     # An unknown type is an error of the query, and stops here.
     reader(type)
@@ -164,7 +165,7 @@ def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
 def with_schemas(
     schemas: Mapping[int, Registered | None], function: BatchFunction
 ) -> BatchFunction:
-    """A function of payloads with schemas of a registry, which are shipped with it."""
+    """A function of payloads with registry schemas, which are shipped with it."""
     shipped = dict(schemas)
 
     def decode(*fields: pa.Array) -> pa.Array:
@@ -175,8 +176,8 @@ def with_schemas(
 
 
 def with_mask_key(log: Log, function: BatchFunction) -> BatchFunction:
-    """A function of a log's rows with the key of its masks, which is shipped with it; without any,
-    the function itself.
+    """A function of a log's rows with the key of its masks, which is shipped with it; the
+    function itself if the log has no hash mask.
 
     Raises ``ConfigurationError`` if the key is missing or too short.
     """
@@ -195,19 +196,19 @@ BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "decode_payload": decode_payload_batch,
     "is_value": is_value_batch,
 }
-"""What Spark calls for each function of the registry, by its SQL name."""
+"""The Arrow function for each function of the registry, by its SQL name."""
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Make the functions of the registry known to ``spark`` under their SQL names."""
+    """Register the functions of the registry in ``spark`` under their SQL names."""
     for name, sql_function in registry.SQL_FUNCTIONS.items():
-        # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
+        # By the functions' type hints; PySpark's stubs only know the form that warns about it.
         make_udf: Any = arrow_udf
         spark.udf.register(name, make_udf(BATCH_FUNCTIONS[name], sql_function.returns))
 
 
 def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | None]) -> None:
-    """Make ``decode_payload`` know schemas of a registry, in this session."""
+    """Register ``decode_payload`` with registry schemas in this session."""
     name = "decode_payload"
     make_udf: Any = arrow_udf
     returns = registry.SQL_FUNCTIONS[name].returns
@@ -215,8 +216,8 @@ def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | Non
 
 
 def register_log(spark: SparkSession, name: str, log: Log) -> None:
-    """Make a function known that gives the rows of a change log: of operation, before, after,
-    record_key and metadata of its events a struct of ``declared.row_type``.
+    """Register a function for the rows of a change log: from operation, before, after, record_key
+    and metadata of an event to a struct of ``declared.row_type``.
     """
 
     def rows(*fields: pa.Array) -> pa.Array:
@@ -226,8 +227,8 @@ def register_log(spark: SparkSession, name: str, log: Log) -> None:
 
 
 def register_misfits(spark: SparkSession, name: str, columns: Sequence[LogColumn]) -> None:
-    """Make a function known that gives what of a change log's misfits has a place in some of its
-    columns, as a struct of these.
+    """Register a function that gives the misfits of a change log which fit some of its columns,
+    as a struct of these.
     """
 
     def values(misfits: pa.Array) -> pa.Array:
@@ -238,14 +239,14 @@ def register_misfits(spark: SparkSession, name: str, columns: Sequence[LogColumn
 
 
 def register(spark: SparkSession, name: str, function: BatchFunction, type: pa.DataType) -> None:
-    """Make a function of arrays known under this name."""
+    """Register a function of arrays under this name."""
     make_udf: Any = arrow_udf
     returns = from_arrow_type(type, prefer_timestamp_ntz=True)
     spark.udf.register(name, make_udf(function, returns))
 
 
 def register_references(spark: SparkSession) -> None:
-    """Make the plain folds known under their own names, for ``dbt test``."""
+    """Register the plain reference folds under their own names, for ``dbt test``."""
     spark.udf.register("reference_fold", reference_fold, STATE_TYPE)
     spark.udf.register("reference_history", reference_history, HISTORY_TYPE)
     spark.udf.register("reference_deleted_row", reference_deleted_row, DELETED_ROW_TYPE)

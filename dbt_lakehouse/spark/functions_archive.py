@@ -1,5 +1,5 @@
-"""What the workers of a cluster need of ours: an archive of the Python packages whose functions
-they call. Python itself, with pyarrow, msgspec and msgpack, is theirs (docs/scale.md).
+"""An archive of our Python packages for the workers of a cluster, with the functions that they
+call. They have Python itself, with pyarrow, msgspec and msgpack (docs/scale.md).
 """
 
 import hashlib
@@ -14,12 +14,12 @@ import python_udfs
 from dbt_lakehouse.config.paths import cache_folder
 
 _PACKAGES: Final = (dbt_lakehouse, python_udfs)
-# The least that a zip file can say of a file's time: the same code gives the same archive.
+# The earliest time of a zip entry, so that the same code gives the same archive.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def is_local(settings: Mapping[str, str]) -> bool:
-    """Whether Spark runs in this process's machine alone."""
+    """Whether Spark runs on this process's machine alone."""
     return settings.get("spark.master", "local").startswith("local")
 
 

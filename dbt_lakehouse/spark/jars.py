@@ -1,10 +1,10 @@
 """The jars that Spark needs beside PySpark's own: exact coordinates, resolved once, cached in the
 checkout.
 
-Each jar is named with its version and none is resolved transitively, so this list is the lock file.
-They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with a
-cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing is written
-outside the checkout. Where from is the user's choice:
+Each jar is named with its version and nothing is resolved transitively, so this list is the lock
+file. PySpark's own resolver (Ivy, in a JVM without a Spark session) fetches them into a cache of
+our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing is written outside
+the checkout. The user chooses the repository:
 
     DEFAULT_ARTIFACT_REPOSITORY     a mirror's address, as Spark itself reads it
     LAKEHOUSE_IVY_SETTINGS          an ivysettings.xml, as `spark.jars.ivySettings` names one
@@ -33,8 +33,8 @@ from dbt_lakehouse.texts import counted
 
 
 class Jar(NamedTuple):
-    """One artifact: its Maven coordinates (group, name, version and, if it has one, classifier; of
-    an archive that is no jar, ``@tar.gz`` behind them) and the SHA-256 of the file.
+    """An artifact: its Maven coordinates (group, name, version and, if it has one, classifier;
+    for an archive other than a jar, with ``@tar.gz`` behind them) and the SHA-256 of the file.
     """
 
     coordinates: str
@@ -68,24 +68,25 @@ JARS: Final = (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
         "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6",
     ),
-    # Its authentication; the one version that repositories have for certain, and its methods match.
+    # Its authentication: the one version that repositories are certain to have; its methods match.
     Jar(
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
     ),
-    # Kafka's own clients: the source's consumer, and the AdminClient that looks before it reads.
+    # Kafka's own clients: the source's consumer, and the AdminClient, which is used before
+    # reading.
     Jar(
         "org.apache.kafka:kafka-clients:3.9.1",
         "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
     ),
-    # Where the source keeps its consumers.
+    # The pool of the source's consumers.
     Jar(
         "org.apache.commons:commons-pool2:2.12.1",
         "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
     ),
 )
 
-# Iceberg's access to buckets, with AWS's SDK: for a lake whose profile names one.
+# Iceberg's access to buckets, with AWS's SDK: only for a lake whose profile names a bucket.
 S3_JARS: Final = (
     Jar(
         "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
@@ -95,11 +96,11 @@ S3_JARS: Final = (
 
 
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
-    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
-    are locked.
+    """The paths of the jars, Spark's or others. Resolves those that the cache lacks, or whose
+    checksum differs from the lock.
 
-    Raises ``JarError`` if one can't be had or differs from its locked checksum, and
-    ``SessionError`` if there is no Java to ask for it.
+    Raises ``JarError`` if one can't be resolved or differs from its locked checksum, and
+    ``SessionError`` without a Java to resolve it.
     """
     missing = [jar for jar in jars if not _is_held(jar)]
     if missing:
@@ -112,7 +113,7 @@ def _is_held(jar: Jar) -> bool:
         return False
     if digest(jar.path) == jar.sha256:
         return True
-    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is not used, and fetched anew")
+    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is downloaded again")
     return False
 
 
@@ -124,14 +125,14 @@ def digest(path: Path) -> str:
 
 @cache
 def _digest_of(path: Path, modified: int, size: int) -> str:
-    # Once in a process for a file as it is: each dbt command opens the lake.
+    # Once per process for each file state: every dbt command opens the lake.
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _resolve(jars: list[Jar]) -> None:
     cache_folder("jars")
-    # A folder per call: Ivy's cache is not safe against two processes.
+    # A folder per call: Ivy's cache is not safe for two processes.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
         with working(f"fetching {counted(len(jars), 'jar')}", lambda: _fetched(Path(ivy_dir))):
             resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
@@ -152,17 +153,19 @@ def _resolve(jars: list[Jar]) -> None:
 
 
 def _fetched(folder: Path) -> str:
-    """What is in a folder so far."""
+    """The amount in a folder so far."""
     sizes = []
     for file in folder.rglob("*.jar*"):
-        # Ivy renames one that is complete.
+        # Ivy renames a file when it is complete.
         with suppress(FileNotFoundError):
             sizes.append(file.stat().st_size)
     return f"{sum(sizes) / 1e6:,.0f} MB"
 
 
 def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
-    """Where Ivy has put each of the coordinates, those it could not resolve left out."""
+    """The path at which Ivy has put each of the coordinates, without those that it could not
+    resolve.
+    """
     with _gateway_at_home_in(ivy_dir) as gateway:
         jvm = gateway.jvm
         maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
@@ -175,7 +178,7 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
                 if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
                 else maven.buildIvySettings(nothing, folder, True, log)
             )
-            # Where Ivy says what it does.
+            # Ivy's messages go there.
             jvm.System.setOut(log)
             ivy = jvm.org.apache.ivy.Ivy.newInstance(settings)
             found = {each: _resolved(jvm, ivy, each) for each in coordinates}
@@ -186,7 +189,7 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
 
 
 def _resolved(jvm: Any, ivy: Any, coordinates: str) -> Path | None:
-    """Where Ivy has put one jar, None if it could not resolve it."""
+    """The path at which Ivy has put one jar, None if it could not resolve it."""
     names_of, _, kind = coordinates.partition("@")
     group, name, version, *classifier = names_of.split(":")
     names = jvm.org.apache.ivy.core.module.id.ModuleRevisionId
@@ -228,11 +231,11 @@ def _proxy_options(proxies: Mapping[str, str]) -> list[str]:
 @contextmanager
 def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     """A JVM without a Spark session. An empty user home keeps Ivy and Spark's resolver away from
-    ~/.m2 and ~/.ivy2; the user's own options, a proxy say, hold.
+    ~/.m2 and ~/.ivy2; the user's own options, such as a proxy, stay in force.
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS")
     ours = [f"-Duser.home={folder}", f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"]
-    # Of two, Java takes the latter: what the user says to Java holds.
+    # Of duplicates, Java takes the last, so the user's options win.
     proxies = map(java_option, _proxy_options(getproxies()))
     options = [*proxies, *([given] if given else []), *map(java_option, ours)]
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)

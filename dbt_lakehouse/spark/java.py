@@ -1,4 +1,4 @@
-"""The Java that Spark runs in: found as Spark finds it, told of where there is none, and asked."""
+"""The Java for Spark: found as Spark finds it, started, and called."""
 
 import json
 import os
@@ -24,32 +24,31 @@ from dbt_lakehouse.masking import MASK_KEY
 from dbt_lakehouse.redaction import is_known
 from dbt_lakehouse.spark.jvm import java_class, java_session
 
-# Spark's machine learning alone calculates with this module, and Java warns of it in each start.
+# Only Spark's machine learning uses this module, and Java warns of it at each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
-# Of a JVM that ends before it would pay to compile its code well.
+# For a JVM that ends before optimized compilation would pay off.
 _FOR_A_MOMENT: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OLDEST: Final = 17
-"""Of Java, that Spark runs in."""
+"""The oldest Java that Spark runs in."""
 _MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
 _RELEASE: Final = re.compile(r'^JAVA_VERSION="(\d[^"]*)"', re.MULTILINE)
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
-# As dbt names the variables of the environment that are secrets; and those that AWS's client reads
-# in the JVM.
+# Secret environment variables by dbt's naming, and those that AWS's client reads in the JVM.
 _SECRETS: Final = "DBT_ENV_SECRET_"
 _OF_AWS: Final = "AWS_"
 
 
 def java_option(option: str) -> str:
-    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
-    some.
+    """A JVM option quoted for a text of several options, which Spark splits at blanks: a path may
+    contain blanks.
     """
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def find_java() -> str:
-    """The program. Raises ``SessionError`` if there is none, or it is too old by what its
-    installation says.
+    """The path of the Java program. Raises ``SessionError`` if there is none, or its installation
+    says that it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
@@ -68,14 +67,14 @@ def find_java() -> str:
 
 
 def major_of(version: str) -> int:
-    """The number that a version of Java is known by: 8 of ``1.8.0_392``, 17 of ``17.0.9``."""
+    """The major version of a Java version text: 8 for ``1.8.0_392``, 17 for ``17.0.9``."""
     found = _MAJOR.match(version)
     return 0 if found is None else int(found[1])
 
 
 def _version_beside(java: Path) -> str | None:
-    """What an installation's own file says, for to ask Java itself takes longer; None if there is
-    no such file.
+    """The version in an installation's own file, since asking Java itself takes longer; None
+    without such a file.
     """
     try:
         text = (java.resolve().parents[1] / "release").read_text(errors="replace")
@@ -86,8 +85,8 @@ def _version_beside(java: Path) -> str | None:
 
 
 def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
-    """The gateway to a new JVM of Spark's. Raises ``SessionError``, with the advice, if there is no
-    Java or it ends at once.
+    """The gateway to a new JVM for Spark. Raises ``SessionError``, with the advice, if there is
+    no Java or it ends at once.
     """
     java = find_java()
     try:
@@ -100,32 +99,32 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
             raise
         # Its output has gone to standard error.
         raise SessionError(
-            f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
-            f" {advice}whether it is Java {OLDEST} or later; JAVA_HOME names another"
+            f"Spark's JVM ({java}) ended before it was ready, its output is above: look"
+            f" {advice}whether it is Java {OLDEST} or later; JAVA_HOME selects another"
         ) from error
 
 
 def _launched(java: str, conf: SparkConf | None) -> Any:
     """PySpark's gateway to a JVM with the command line that Spark's launcher makes for
-    ``bin/spark-class``, but for ``_OF_VECTORS``.
+    ``bin/spark-class``, without ``_OF_VECTORS``.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # Under spark-submit, Spark is this process's parent.
         return launch_gateway()
     home = _find_spark_home()
-    # What that script and PySpark set for it.
+    # The variables that the script and PySpark set for it.
     ours = {
         "PYTHONHASHSEED": "0",
         "SPARK_CONF_DIR": f"{home}/conf",
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": home,
         "SPARK_SCALA_VERSION": "2.13",
-        # What the profile takes from there, Spark is told as settings.
+        # Spark gets what the profile takes from these as settings.
         **dict.fromkeys(filter(_is_told, os.environ)),
     }
     settings = [part for each in (conf or SparkConf(False)).getAll() for part in _setting(*each)]
     given = shlex.split(os.environ.get(_ARGUMENTS, "pyspark-shell"))
-    # Of all of Spark's jars it needs its own alone, and with that starts in half of the time.
+    # The launcher needs only its own jar of all of Spark's, and starts in half of the time.
     (jar,) = Path(home, "jars").glob("spark-launcher_*.jar")
     launcher = [java, *_FOR_A_MOMENT, "-cp", str(jar), "org.apache.spark.launcher.Main"]
     with environment(ours):
@@ -144,7 +143,7 @@ def _launched(java: str, conf: SparkConf | None) -> Any:
 
 
 def _is_told(variable: str) -> bool:
-    """Whether a variable of the environment is a secret that the JVM needs not."""
+    """Whether an environment variable is a secret that the JVM does not need."""
     return (
         variable == MASK_KEY
         or variable.startswith(_SECRETS)
@@ -158,7 +157,7 @@ def _setting(name: str, value: str) -> tuple[str, str]:
 
 @contextmanager
 def environment(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Within, these variables of the environment have these values; None: they are not there."""
+    """Set environment variables within the context; None removes a variable."""
     before = {name: os.environ.get(name) for name in values}
     _set(values)
     try:
@@ -177,8 +176,8 @@ def _set(values: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Whatever ``SparkContext`` sets, an interrupt is what it was before: PySpark's handler first
-    calls Java in the midst of a call to Java, which py4j answers with errors of its own.
+    """Restore the interrupt handler that ``SparkContext`` replaces: PySpark's handler first calls
+    Java in the middle of a call to Java, to which py4j answers with errors of its own.
     """
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -190,8 +189,8 @@ def own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """The first interrupt waits for the end of the block: PySpark removes the folder in which its
-    JVM, that no interrupt reaches, is about to write.
+    """Delay the first interrupt to the end of the block: PySpark removes the folder into which
+    its JVM, which no interrupt reaches, is about to write.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -214,8 +213,8 @@ def _interrupted_later() -> Iterator[None]:
 
 
 def compiled(source: Path) -> Any:
-    """The class in a file of Java that has its name, ``java.lang.Class``: made by the compiler that
-    Spark has for its own code.
+    """The class in a Java file of the same name, a ``java.lang.Class``, compiled by the compiler
+    that Spark has for generated code.
     """
     compiler = java_class("org.codehaus.janino.SimpleCompiler")()
     compiler.setParentClassLoader(
@@ -226,7 +225,7 @@ def compiled(source: Path) -> Any:
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """The settings of a session, those of its Spark too."""
+    """The settings of a session, including those of its Spark context."""
     # As JSON: each entry of a Java map costs a round trip.
     mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")
     settings: dict[str, str] = json.loads(

@@ -1,9 +1,10 @@
-"""Handles of Spark's JVM that PySpark keeps private, each with what it is for: the file to read
-when the next version of Spark comes.
+"""Handles of Spark's JVM that PySpark keeps private, each with its purpose: the one file to read
+for the next version of Spark.
 
-PySpark has no public way to Spark's own classes. No other module uses its private attributes; what
-they do with a handle is call methods of Java and Scala. Classes that Spark doesn't promise are used
-by ``evaluated_views``, ``landing/leftovers``, ``landing/kafka/progress`` and ``commands/serve``.
+PySpark has no public access to Spark's own classes. No other module uses its private attributes;
+they only call methods of Java and Scala on a handle. Classes that Spark doesn't promise to keep
+are used by ``evaluated_views``, ``landing/leftovers``, ``landing/kafka/progress`` and
+``commands/serve``.
 """
 
 from collections.abc import Sequence
@@ -23,29 +24,29 @@ def gateway() -> Any:
 
 
 def forget_gateway() -> None:
-    """Have the next session start a JVM: PySpark would ask the one that has ended."""
+    """Make the next session start a JVM: PySpark would call the one that has ended."""
     SparkContext._gateway = SparkContext._jvm = None
 
 
 def close_connection() -> None:
-    """Have this thread's next command open another connection to the JVM."""
+    """Make this thread's next command open another connection to the JVM."""
     gateway()._gateway_client.get_thread_connection().close()
 
 
 def java_class(name: str) -> Any:
-    """A class of the JVM by its whole name. Where ``jvm.org.apache.Table`` stands, py4j has the JVM
-    look through all jars for a class ``org``, and for one ``org.apache``, each time.
+    """A class of the JVM by its full name. For ``jvm.org.apache.Table``, py4j would make the JVM
+    search all jars for a class ``org``, and for one ``org.apache``, each time.
     """
     return JavaClass(name, gateway()._gateway_client)
 
 
 def scala_object(name: str) -> Any:
-    """What Scala has as ``object``, by its whole name."""
+    """A Scala ``object``, by its full name."""
     return getattr(java_class(f"{name}$"), "MODULE$")
 
 
 def java_array(element: str, values: Sequence[Any]) -> Any:
-    """An array of Java's, of the class that is named."""
+    """A Java array of the named class."""
     array = gateway().new_array(java_class(element), len(values))
     for number, value in enumerate(values):
         array[number] = value
@@ -53,21 +54,21 @@ def java_array(element: str, values: Sequence[Any]) -> Any:
 
 
 def packages(spark: SparkSession) -> Any:
-    """All classes of the JVM, by packages as attributes (``packages(spark).java.util.Properties``):
-    for who needs many of them.
+    """All classes of the JVM, by packages as attributes
+    (``packages(spark).java.util.Properties``), for code that needs many of them.
     """
     return spark._jvm
 
 
 def java_session(spark: SparkSession) -> Any:
-    """``org.apache.spark.sql.classic.SparkSession``: its state has the catalogs, the parser and the
-    functions, and clones of it have the same functions without registering them again.
+    """``org.apache.spark.sql.classic.SparkSession``: its state has the catalogs, the parser and
+    the functions. Its clones have the same functions without registering them again.
     """
     return spark._jsparkSession
 
 
 def java_context(context: SparkContext) -> Any:
-    """``org.apache.spark.SparkContext``: what runs, what has run and how to end it."""
+    """``org.apache.spark.SparkContext``: running and finished jobs, and how to cancel them."""
     java: Any = context._jsc
     return java.sc()
 
@@ -78,35 +79,35 @@ def is_stopped(context: SparkContext) -> bool:
 
 
 def hadoop_settings(context: SparkContext) -> Any:
-    """``org.apache.hadoop.conf.Configuration``, which Iceberg's catalogs and files are opened
-    with.
+    """``org.apache.hadoop.conf.Configuration``, with which Iceberg's catalogs and files are
+    opened.
     """
     java: Any = context._jsc
     return java.hadoopConfiguration()
 
 
 def query_execution(rows: DataFrame) -> Any:
-    """``org.apache.spark.sql.execution.QueryExecution``: the plans of a query, its metrics, and for
-    a command what Spark has made of it.
+    """``org.apache.spark.sql.execution.QueryExecution``: the plans of a query, its metrics, and
+    the result of a command.
     """
     return rows._jdf.queryExecution()
 
 
 def schema_ddl(rows: DataFrame) -> str:
-    """The columns as ``create table`` has them, types as Spark writes them."""
+    """The columns in the form of ``create table``, types as Spark writes them."""
     ddl: str = rows._jdf.schema().toDDL()
     return ddl
 
 
 def activate(spark: SparkSession) -> None:
-    """Make it the active session of this thread: Spark loads a catalog with the settings of that
-    one, whichever asks for it.
+    """Make a session active in this thread. Spark loads a catalog with the settings of the active
+    session, whichever session asks for it.
     """
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))
 
 
 def java_error(error: BaseException) -> Any:
-    """The ``java.lang.Throwable`` behind an error of py4j's or PySpark's, None behind others."""
+    """The ``java.lang.Throwable`` behind an error of py4j's or PySpark's; None behind others."""
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
@@ -117,13 +118,13 @@ def running_context() -> SparkContext | None:
 
 
 def accumulator_server(context: SparkContext) -> Any:
-    """The ``socketserver`` that hears from the JVM what tasks have added up."""
+    """The ``socketserver`` that receives accumulator updates from the JVM."""
     server: Any = context._accumulatorServer
     return server
 
 
 def cause_of(error: Py4JJavaError, class_name: str) -> Any:
-    """What of a Java error and its causes is of that class (its simple name), None if none is."""
+    """The Java error or the cause of it that has this simple class name; None without one."""
     cause = error.java_exception
     while cause is not None and cause.getClass().getSimpleName() != class_name:
         cause = cause.getCause()

@@ -1,4 +1,4 @@
-"""What Spark's JVM waits for without need, and has no setting for."""
+"""Needless waits of Spark's JVM for which there is no setting."""
 
 from pathlib import Path
 from typing import Final
@@ -18,13 +18,13 @@ _HERE: Final = Path(__file__).parent
 
 
 def spare_waits(context: SparkContext) -> None:
-    """Let the JVM of a new session make files and answer without waiting.
+    """Let the JVM of a new session create files and answer without waiting.
 
-    Without its native library, which PySpark doesn't bring, Hadoop starts a process (``chmod``) for
-    each file that it makes, and one for the file of its checksum: 40 of them for each table of a
-    run. And py4j sends an answer of more than 8 KB, as a table's metadata, in pieces, the next of
-    which the JVM's TCP (Nagle's algorithm) keeps until the one before is acknowledged, which Linux
-    does after 40 ms: 17 times in a run of one table.
+    Without its native library, which PySpark doesn't bring, Hadoop starts a process (``chmod``)
+    for each file that it creates, and one for the file of its checksum: 40 of them for each table
+    of a run. And py4j sends an answer of more than 8 KB, such as a table's metadata, in pieces.
+    The JVM's TCP (Nagle's algorithm) holds each piece until the one before is acknowledged, which
+    Linux does after 40 ms: 17 times in a run of one table.
     """
     _use_own_local_files(context)
     _answer_at_once()
@@ -37,8 +37,8 @@ def _use_own_local_files(context: SparkContext) -> None:
     settings = java_class("org.apache.hadoop.conf.Configuration")(hadoop_settings(context))
     settings.setClassLoader(own.getClassLoader())
     settings.set("fs.file.impl", own.getName())
-    # Hadoop keeps one for each scheme, whatever the settings of who asks next; a closed one is
-    # kept no longer.
+    # Hadoop caches one for each scheme, whatever the settings of the next caller; a closed one
+    # leaves the cache.
     file_system.get(scheme, settings).close()
     file_system.get(scheme, settings)
 
@@ -47,5 +47,5 @@ def _answer_at_once() -> None:
     (made,) = compiled(_HERE / "Answers.java").getConstructors()
     listener = made.newInstance(java_array("java.lang.Object", []))
     gateway().java_gateway_server.addListener(listener)
-    # This thread's connection is older than the listener; the next command makes another.
+    # This thread's connection is older than the listener; the next command opens another.
     close_connection()

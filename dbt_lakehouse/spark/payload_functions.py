@@ -1,8 +1,9 @@
-"""The functions of bronze that Spark calls: from payloads to a change log's typed rows, and to the
-events that no log takes.
+"""The functions on bronze that Spark calls: from payloads to a change log's typed rows, and to
+the events that no log takes.
 
-Both ask of the decoded payloads only for what they give. What that is, ``by_events`` says: if a
-bug of ours raises anywhere, a batch goes that way, on which one payload costs itself alone.
+Both take from the decoded payloads only what they return. ``by_events`` defines their result: if
+a bug of ours raises anywhere, the batch goes that way, on which a failing payload affects only
+itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from python_udfs.typed.declared import KEY_UPDATE, Log, layout, row_type
 from python_udfs.typed.rows import Rows
 
 _NO_TEXTS: Final = Texts(record_key=False, images=False, metadata=False)
-# Events that were decoded one by one are few, as a rule: so many are taken apart together.
+# Events that are decoded one by one are usually few; up to this many are converted together.
 _TOGETHER: Final = 256
 
 
@@ -46,11 +47,12 @@ def log_events_batch(
     values: pa.Array,
     *headers: pa.Array,
 ) -> pa.Array:
-    """Payloads, as ``decode_payload_batch`` takes them, to a list each of the log's events, structs
-    of ``log_type``: those that change a row of one of the sources, or of any (None).
+    """Decode payloads, as ``decode_payload_batch`` takes them, to a list each of the log's
+    events, structs of ``log_type``: those that change a row of one of the sources, or of any
+    (None).
 
-    ``record_key`` is there for a log whose key is no column (a record's digest), and
-    ``metadata`` for a row that has a ``_key_update``; both are null for all others.
+    ``record_key`` is set for a log whose key is not a column (a record's digest), and
+    ``metadata`` for a row with a ``_key_update``; otherwise both are null.
     """
     layout(log)
     try:
@@ -65,13 +67,13 @@ def log_events_batch(
                         events.add_event(places[index], event)
         return events.array(len(values))
     except Exception:
-        # Of which payload, the other way tells.
+        # The fallback finds which payload.
         pass
     return log_events_of(log, sources, decode_payload_batch(formats, keys, values, *headers))
 
 
 class _LogEvents:
-    """Events of a log, which are added as they are decoded."""
+    """Collects the events of a log as they are decoded."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -79,12 +81,12 @@ class _LogEvents:
         self._heads = EventArrays()
         self._rows = Rows(log)
         self._places: list[int] = []
-        """Of the payloads that the rows are of."""
+        """The places of the rows' payloads."""
         self._single: list[tuple[int, Event]] = []
-        """Those of which there are no rows yet."""
+        """Events that have no rows yet."""
 
     def add_columns(self, places: Sequence[int], columns: EventColumns) -> None:
-        """Add events of payloads in those places."""
+        """Add events of payloads at these places."""
         texts = _NO_TEXTS._replace(record_key=self._is_of_records)
         self._heads.add_columns(places, columns, texts)
         if self._is_of_records:
@@ -93,7 +95,7 @@ class _LogEvents:
         self._places += places
 
     def add_event(self, place: int, event: Event) -> None:
-        """Add an event of the payload in that place, behind those that came before."""
+        """Add an event of the payload at this place, after all earlier ones."""
         head, change = event._replace(before=None, after=None), event
         if self._is_of_records:
             change = event._replace(record_key=None)
@@ -122,7 +124,7 @@ class _LogEvents:
         )
 
     def array(self, length: int) -> pa.Array:
-        """A list for each of so many payloads."""
+        """A list of events for each of ``length`` payloads."""
         self._add_single()
         rows = in_order(self._rows.array(), self._places)
         places = self._heads.places
@@ -148,11 +150,11 @@ def other_events_batch(
     values: pa.Array,
     *headers: pa.Array,
 ) -> pa.Array:
-    """Payloads, as ``decode_payload_batch`` takes them, with the topics (string) that they are of,
-    to a list of ``counts.LOOKED_AT`` each: their events that no log takes, and in the lists of some
-    payloads how many events there are in the batch that change a row of a source that is taken.
+    """Decode payloads, as ``decode_payload_batch`` takes them, with their topics (string), to a
+    list of ``counts.LOOKED_AT`` each: their events that no log takes, and in the lists of some
+    payloads the number of events in the batch that change a row of a taken source.
 
-    An Aerospike delete without a set is no log's alone, so it is never taken.
+    An Aerospike delete without a set belongs to no single log, so it is never taken.
     """
     try:
         counts, others = Counts(topics), EventArrays()
@@ -180,7 +182,7 @@ PAYLOAD_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "log_events": log_events_batch,
     "other_events": other_events_batch,
 }
-"""What Spark calls for the functions of logs, and of what no log takes."""
+"""The Arrow functions for the events of a log, and for the events that no log takes."""
 
 
 def register_log_events(
@@ -190,7 +192,7 @@ def register_log_events(
     sources: frozenset[Source] | None,
     schemas: Mapping[int, Registered | None],
 ) -> None:
-    """Make ``log_events_batch`` of a log known under this name, with schemas of a registry."""
+    """Register ``log_events_batch`` of a log under this name, with registry schemas."""
     log_events = with_mask_key(log, partial(PAYLOAD_FUNCTIONS["log_events"], log, sources))
     register(spark, name, with_schemas(schemas, log_events), pa.list_(log_type(log)))
 
@@ -198,6 +200,6 @@ def register_log_events(
 def register_other_events(
     spark: SparkSession, name: str, taken: Taken, schemas: Mapping[int, Registered | None]
 ) -> None:
-    """Make ``other_events_batch`` known under this name, with schemas of a registry."""
+    """Register ``other_events_batch`` under this name, with registry schemas."""
     other_events = partial(PAYLOAD_FUNCTIONS["other_events"], taken)
     register(spark, name, with_schemas(schemas, other_events), pa.list_(LOOKED_AT))

@@ -1,4 +1,4 @@
-"""How far Spark has come with what it is at."""
+"""The progress of Spark's current work."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,14 @@ from pyspark.sql import SparkSession
 
 
 def tasks_of(spark: SparkSession) -> Callable[[], str]:
-    """What ``telling.working`` asks for: ``34 of 120 tasks``, nothing between two jobs."""
+    """A function for ``telling.working``: ``34 of 120 tasks``, nothing between two jobs."""
     tracker = spark.sparkContext.statusTracker()
 
     def how_far() -> str:
         try:
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
         except (Py4JError, OSError):
-            # Spark has ended, which the command tells elsewhere.
+            # Spark has ended, which the command reports elsewhere.
             return ""
         total = sum(stage.numTasks for stage in stages if stage is not None)
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)

@@ -1,12 +1,12 @@
-"""Rows of a query as Python has them."""
+"""A query's rows in Python."""
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.functions import col
 
 
 def collected(rows: DataFrame) -> list[Row]:
-    """All rows. Python has no year before the first and none after 9999: where a row has one, days
-    and times are texts, as Spark writes them.
+    """All rows. Python has no year before 1 or after 9999: for such values, days and times become
+    texts, as Spark writes them.
     """
     try:
         return rows.collect()

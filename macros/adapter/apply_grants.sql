@@ -1,4 +1,4 @@
-{# Refuses grants: Spark has no statement for them, and nobody should believe that they hold. #}
+{# Refuse grants: Spark has no statement for them, so they must not seem to be in effect. #}
 {% macro lakehouse__apply_grants(relation, grant_config, should_revoke=true) %}
     {% if grant_config %}
         {{ exceptions.raise_compiler_error(

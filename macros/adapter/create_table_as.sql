@@ -1,7 +1,7 @@
 {#
-  Makes a table anew. Each of the lake's is Iceberg's and is replaced: its earlier
-  snapshots stay. dbt-spark does so only where `file_format` says iceberg, and else wants no table
-  to be there. What is temporary, or not of SQL, it makes.
+  Create or replace a table. Each table of the lake is an Iceberg table, so a replaced one keeps its
+  earlier snapshots. dbt-spark does so only if `file_format` is iceberg, and otherwise requires that
+  no table exists. It creates temporary relations, and those of other languages than SQL.
 #}
 {% macro lakehouse__create_table_as(temporary, relation, compiled_code, language='sql') -%}
     {%- if temporary or language != 'sql' -%}
@@ -9,7 +9,7 @@
     {%- else -%}
         create or replace table {{ relation }}
         {%- if config.get('contract').enforced -%}
-            {#- Where types follow the source, check_contract alone holds them against it. #}
+            {#- If types follow the source, only check_contract compares them with the contract. #}
             {%- if not adapter.follows(model) -%}
                 {{ get_assert_columns_equivalent(compiled_code) }}
             {%- endif -%}

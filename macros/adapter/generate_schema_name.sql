@@ -1,7 +1,7 @@
 {#
-  The schema of a model: its configured one as it is (`silver`, `gold`) in a target whose schema is
-  `gold`, as the default target's is, and with the target's schema in front in any other, so that a
-  developer's build never touches the shared tables.
+  The schema of a model: its configured one unchanged (`silver`, `gold`) in a target whose schema is
+  `gold`, such as the default target. In any other target it is prefixed with the target's schema,
+  so that a developer's build never touches the shared tables.
 #}
 {% macro lakehouse__generate_schema_name(custom_schema_name, node) -%}
     {%- if custom_schema_name is none -%}

@@ -1,8 +1,8 @@
 {#
-  How rows of dbt's `incremental` come to those that are there. dbt-spark appends where a model
-  names no strategy, and merges only into tables whose `file_format` it knows. Here a `unique_key`
-  alone merges, as with other adapters, and every table is Iceberg's. dbt-spark has no dispatch for
-  this: of macros of one name, dbt takes the one of the adapter that depends on the other.
+  How dbt's `incremental` adds rows to a table. dbt-spark appends if a model names no strategy, and
+  merges only into tables whose `file_format` it knows. Here a `unique_key` is enough for a merge,
+  as with other adapters, and every table is an Iceberg table. dbt-spark has no dispatch for this:
+  of two macros of one name, dbt takes that of the adapter that depends on the other.
 #}
 {% macro dbt_spark_validate_get_incremental_strategy(raw_strategy, file_format) -%}
     {%- set default = 'merge' if config.get('unique_key') else 'append' -%}

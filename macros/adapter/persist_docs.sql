@@ -1,8 +1,8 @@
 {#
-  Writes the descriptions of a model and its columns to its table where they differ, at most one
-  commit each. dbt-spark writes that of a table only when it makes it, and alters each column at
-  each run: a commit and a metadata file for every column of every model, though nothing changed.
-  A view has those that it was created with.
+  Write the descriptions of a model and its columns to its table where they differ, with at most one
+  commit each. dbt-spark writes a table's description only when it creates the table, and alters
+  each column in each run: a commit and a metadata file for every column of every model, without any
+  change. A view keeps the descriptions that it was created with.
 #}
 {% macro lakehouse__persist_docs(relation, model, for_relation, for_columns) %}
     {% if not relation.is_view %}

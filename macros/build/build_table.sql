@@ -1,6 +1,6 @@
 {#
-  What all of our materializations are: the model's table is built by the class of its kind
-  (dbt_lakehouse/build/kinds.py), and dbt does what it does around it.
+  The body of all our materializations: the class of the model's kind builds its table
+  (dbt_lakehouse/build/kinds.py), and dbt does the usual steps around that.
 #}
 {% macro build_table() %}
     {{ run_hooks(pre_hooks) }}

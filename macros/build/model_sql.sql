@@ -1,12 +1,12 @@
 {#
-  The SQL of a model (MODELS in dbt_lakehouse/build/kinds.py): what is compiled of it, be it to show
-  it or for a unit test, is what runs.
+  The SQL of a model (MODELS in dbt_lakehouse/build/kinds.py). The SQL that is compiled for
+  `dbt show` or a unit test is the one that runs.
 
   Arguments:
-      kind: what a public macro declares, or the name of a model of ours.
-      reads: the relations that it reads, by the names that its SQL has for them.
-      declared: what its meta keeps of its declaration; empty of a model of ours. It is kept where
-          gold tables, tests, and runs that find it changed look it up.
+      kind: the kind that a public macro declares, or the name of one of our models.
+      reads: the relations that it reads, by their names in its SQL.
+      declared: the declaration to store in its meta; empty for our own models. Gold tables, tests,
+          and runs that check it for changes look it up there.
 #}
 {% macro model_sql(kind, reads, declared={}) -%}
     {%- if declared -%}
@@ -16,8 +16,8 @@
 {%- endmacro %}
 
 {#
-  Whether the SQL of a model that is not run is that of a table that is there, and is only added to:
-  a unit test overrides it. What runs finds out by itself.
+  Whether a model that is not run has the SQL for an existing table, to which it only adds rows; a
+  unit test overrides it. A run finds this out by itself.
 #}
 {% macro goes_on() %}
     {{ return(false) }}
@@ -30,14 +30,14 @@
       select ... from {{ new_rows(ref('other_events')) }}
 
   The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
-  that is current now, so rows that come while the model runs belong to the next run: none is lost,
-  none is read twice. What was read is committed with the model's rows
+  that is current now, so rows that arrive while the model runs belong to the next run: no row is
+  lost or read twice. The watermark is committed with the model's rows
   (dbt_lakehouse/runs/marks.py).
 
   Arguments:
-      relation: an Iceberg table that only ever gets new rows; the model's only one.
-      wanted: of other_events, what the model reads of it (`invalid`, `set_less_deletes`): nothing
-          is read if no new event is that. None for all.
+      relation: an append-only Iceberg table; the model's only one.
+      wanted: for other_events, the part of it that the model reads (`invalid`, `set_less_deletes`);
+          nothing is read without new events of that part. None for all.
 #}
 {% macro new_rows(relation, wanted=none) -%}
     {{ dbt.model_sql('new_rows', {'rows': relation, 'wanted': wanted}) }}

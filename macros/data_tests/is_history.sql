@@ -1,7 +1,7 @@
 {#
   A history has the versions that the plain Python reference in dbt_lakehouse/reference/history.py
-  makes of the change log, each with the same time and values: so it has no overlap, and no gap but
-  where the row was gone. And what is current is what the gold table holds.
+  computes from the change log, each with the same time and values. So it has no overlaps, and no
+  gaps except deletions. The current versions are the rows of the gold table.
 
   Arguments:
       current: the name of the gold table of the same change log.

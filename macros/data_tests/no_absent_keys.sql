@@ -1,6 +1,6 @@
 {#
-  No row of a gold table has expired by the moment it was built for, and none belongs to a key that
-  is remembered as absent since a later event.
+  No row of a gold table has expired by the time that it was built for, and no row has a key that a
+  later event made absent.
 #}
 {% test no_absent_keys(model) %}
 {{- config(tags=['nightly']) -}}

@@ -1,6 +1,6 @@
 {#
-  Every value of a typed change log fits its declared type: none was turned into null. And every
-  change but a truncate has its key, without which it is in no gold table. It warns: a bad value or
+  Every value of a typed change log fits its declared type, so no value became null. Every change
+  except a truncate has its key, without which it is missing in gold. The test warns: a bad value or
   a row without a key is reported, and must not keep good rows from gold.
 #}
 {% test no_misfits(model) %}

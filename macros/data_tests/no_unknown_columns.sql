@@ -1,11 +1,11 @@
 {#
-  The events of a typed change log carry no field that the log does not declare: a column that is
-  new at the source fails this test, one row for each, with the types of its values (as Spark's
-  VARIANT tells them) and the position of its first event. Nothing of it is lost: it is in
-  bronze, and `lakehouse generate --topic ...` adds it to the models.
+  The events of a typed change log carry no field that the log does not declare. A new column at the
+  source fails this test, one row for each, with the types of its values (as Spark's VARIANT reports
+  them) and the position of its first event. Its values are not lost: they are in bronze, and
+  `lakehouse generate --topic ...` adds the column to the models.
 
-  It reads the images of the table's events, and takes apart only those that have such a field.
-  Where a column has the whole image nothing is unknown.
+  The test reads the images of the table's events, and parses only those with such a field. If a
+  column has the whole image, no field is unknown.
 #}
 {% test no_unknown_columns(model) %}
 {{- config(severity='warn', tags=['nightly']) -}}

@@ -2,8 +2,7 @@
   A change log has each change once, and only operations that change rows in its source.
 
   Arguments:
-      operations: those that there can be; by default, what the log's declaration says of its
-          source.
+      operations: the allowed operations; by default, those of the log's declaration.
 #}
 {% test one_change_per_position(model, operations=none) %}
 {{- config(tags=['nightly']) -}}

@@ -1,6 +1,6 @@
 {#
-  No two rows agree in all of the columns; nulls are equal here, for a key with a null would be
-  applied twice by a merge.
+  No two rows are equal in all of the columns. Nulls are equal here, because a merge would apply a
+  key with a null twice.
 
   Arguments:
       columns: the columns that together identify a row.

@@ -1,11 +1,11 @@
 {#
-  Keeps tables quick to read: what `lakehouse maintain` does. Call it by
-  `dbt run-operation maintain_tables`, as often as once a day. It waits for commands that build;
-  landings go on meanwhile.
+  Keep tables fast to read, as `lakehouse maintain` does. Call it with
+  `dbt run-operation maintain_tables`, for example once a day. It waits for commands that build;
+  landings continue meanwhile.
 
   Arguments:
       tables: names of tables; an empty list takes all of bronze and of incremental models.
-      dry_run: only say what there is to do.
+      dry_run: only report what is due.
 #}
 {% macro maintain_tables(tables=[], dry_run=false) %}
     {% if execute %}

@@ -1,5 +1,5 @@
 {#
-  Forgets the states of keys in `silver.deleted_keys` that were recorded more than
+  Purge the states of keys in `silver.deleted_keys` that were recorded more than
   `vars.tombstone_retention_days` ago (dbt_lakehouse/build/purge.py).
 #}
 {% macro purge_deleted_keys() %}

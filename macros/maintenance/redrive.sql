@@ -1,6 +1,6 @@
 {#
-  Decodes quarantined payloads again, with today's decoders and today's `vars.topics`: what
-  `lakehouse redrive` runs (dbt_lakehouse/build/redrive.py).
+  Decode quarantined payloads again, with today's decoders and today's `vars.topics`.
+  `lakehouse redrive` runs it (dbt_lakehouse/build/redrive.py).
 
   Arguments:
       codes, topics: only payloads with one of these error codes, of these topics;

@@ -27,10 +27,10 @@ metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by
 - A null field of the record, or of its metadata, is one that the record hasn't: a schema names them
   all, and a bin of Aerospike's holds no null. Entries of maps stay, and what is inside of a bin.
 - Of a union the value is what counts: no name of its branch is in it.
-- Logical types say nothing: Aerospike has none, so a value is the number or the bytes it is.
+- Logical types are ignored: Aerospike has none, so a value is the number or the bytes it is.
 - A payload is one record: no page says what a batch would be. An array is ``bad_shape``.
 - ``format: avro`` writes no frame, so nothing names the schema: ``bad_shape``.
-- An id of a schema that nobody knows is ``unknown_schema``. A key's says so only of a message
+- An id of an unknown schema is ``unknown_schema``. A key's says so only of a message
   without a value: records name their keys themselves.
 """
 
@@ -71,14 +71,14 @@ _TYPES: Final = {
     "map": "map",
     "record": "map",
 }
-# Kinds whose values JSON has as Avro does.
+# Kinds whose values are the same in JSON as in Avro.
 _AS_JSON: Final = frozenset({"null", "boolean", "int", "long", "string", "enum"})
-# Of each there is one schema for writes and one for deletes, and now and then a new one.
+# Each set has one schema for writes and one for deletes, and occasionally a new one.
 _MOST_READERS: Final = 256
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
-    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     budget = Budget(len(key or b"") + len(value or b""))
     keys = event_keys(key, partial(_read_key, budget=budget), DecodeError, is_key)
     metadata = event_key_metadata(keys, 0, 1)
@@ -97,7 +97,7 @@ def _tombstone(keys: EventKeys | None) -> Event:
         except UnknownSchema as error:
             raise UnknownSchema(f"the key: {error}") from None
         except DecodeError:
-            pass  # As any key that is none of a record.
+            pass  # Like any key that is not a record's.
     return tombstone_of(keys)
 
 
@@ -138,7 +138,7 @@ def _note(notes: Mapping[str, Any], bins: dict[str, Any], metadata: dict[str, An
 
 
 def _read_key(raw: bytes, budget: Budget) -> Any:
-    """A Kafka key as ``[namespace, set, digest, user key]``; None for what is none."""
+    """Parse a Kafka key as ``[namespace, set, digest, user key]``; None for anything else."""
     if not raw.startswith(_MAGIC):
         return parse_key(raw)
     node, shipped = _read(raw, budget)
@@ -149,7 +149,7 @@ def _read_key(raw: bytes, budget: Budget) -> Any:
 
 
 def _read(text: bytes, budget: Budget) -> tuple[Node, Any]:
-    """The value of a framed text as Avro has it, with its type."""
+    """The value of a framed text in Avro's form, with its type."""
     avro, shipped = read_framed(text, _reader, budget)
     return _settled(avro.node, shipped)
 
@@ -164,7 +164,7 @@ def _reader_of(node: Node) -> Read:
 
 
 def _settled(node: Node, value: Any) -> tuple[Node, Any]:
-    """A value and its type, without the branches of unions."""
+    """A value and its type, without union branches."""
     while node.kind == "union":
         branch, value = value
         node = node.branches[branch]
@@ -172,7 +172,7 @@ def _settled(node: Node, value: Any) -> tuple[Node, Any]:
 
 
 def _members(node: Node, value: Mapping[str, Any]) -> Iterator[tuple[str, Node, Any]]:
-    """What a record or a map has, each with its type."""
+    """The members of a record or a map, each with its type."""
     if node.items is None:
         for name, part in node.fields:
             yield name, *_settled(part, value[name])
@@ -182,12 +182,12 @@ def _members(node: Node, value: Mapping[str, Any]) -> Iterator[tuple[str, Node, 
 
 
 def _plain(node: Node, value: Any, path: Path, nested: NestedKinds) -> Any:
-    """A value as JSON has it, but for bytes; ``nested`` gets what it can't say."""
+    """A value in JSON's form, except for bytes; ``nested`` gets what JSON can't express."""
     kind = node.kind
     if node.items is not None and node.items.kind in _AS_JSON:
         return value
     if kind in ("record", "map"):
-        # Without a comprehension there is one frame for each level, of which there may be many.
+        # A comprehension would add another frame for each level, of which there may be many.
         members = {}
         for name, part, item in _members(node, value):
             is_plain = part.kind in _AS_JSON

@@ -1,11 +1,12 @@
-"""Where the records of a batch begin and end in its bytes, be the batch whole or broken.
+"""Find the boundaries of a batch's records in its bytes, whether the batch is complete or broken.
 
-A batch is an array of records. Decoders read it whole; where that fails, they read what can be told
-of its elements one by one. What takes records out of a batch (``lakehouse forget``) has to know the
-same elements by their bytes. Both ask here, so an element has the same index for both.
+A batch is an array of records. Decoders read it as a whole; if that fails, they read its
+recognizable elements one by one. `lakehouse forget`, which removes records from a batch, has to
+find the same elements by their bytes. Both use this module, so an element has the same index for
+both.
 
-An element is complete with its last byte, whatever is wrong inside it. What is behind the last
-complete one is none: a batch that breaks off there, or that can't be read on.
+An element is complete with its last byte, whatever is wrong inside it. Bytes after the last
+complete element are not an element: the batch ends early there, or can't be read on.
 """
 
 import re
@@ -26,16 +27,17 @@ class Batch(NamedTuple):
 
     starts: "array[int]"
     ends: "array[int]"
-    """Positions of the elements in the payload, in order. Of no bytes is one in whose place there
-    are bytes that can't be told."""
+    """The end positions of the elements in the payload, in order. An element without bytes stands
+    for bytes that can't be recognized as one.
+    """
     size: int
-    """How many elements the array declares, or has begun."""
+    """The number of elements that the array declares, or has begun."""
     whole: bool
-    """Whether these are all of them."""
+    """Whether these are all elements."""
     rest: int | None = None
-    """The position of what can't be read on; None if the payload ends with the array."""
+    """The position from which nothing can be read; None if the payload ends with the array."""
     stand_in: bytes = b""
-    """For JSON, what there would have to be before ``rest``."""
+    """For JSON, the text that would have to precede ``rest``."""
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Start and end of each element."""
@@ -43,7 +45,7 @@ class Batch(NamedTuple):
 
 
 def _positions() -> "array[int]":
-    # Eight bytes each: a batch may be nothing but elements of one byte.
+    # Eight bytes each: a batch may consist of elements of one byte.
     return array("q")
 
 
@@ -71,7 +73,8 @@ def split_messagepack(data: bytes) -> Batch | None:
             start = unpacker.tell()
             ends.append(start)
     except (ValueError, msgpack.UnpackException):
-        # Not complete, or nested deeper than the library goes: the walker goes on in each case.
+        # Incomplete, or nested deeper than the library allows: the walker continues in either
+        # case.
         walker.pos = start
         try:
             for _ in range(size - len(ends)):
@@ -104,7 +107,7 @@ _TO_MARK: Final = re.compile(rb'[^"\[\]{},]*+(?:%b[^"\[\]{},]*+)*+' % _STRING, r
 _inside = rb'(?:[^"\[\]{}]++|%b)*+' % _STRING
 for _ in range(4):
     _inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}])*+' % (_STRING, _inside)
-# An element as nearly all are, in one match: nested as deep as records most often are.
+# A usual element in one match: nested as deep as most records.
 _USUAL: Final = re.compile(rb"[ \t\r\n]*+([\[{]%b[\]}])[ \t\r\n]*+(?=[,\]])" % _inside, re.DOTALL)
 _OPENING: Final = frozenset(b"[{")
 _CLOSING: Final = frozenset(b"]}")
@@ -114,9 +117,9 @@ _MARKS: Final = frozenset(b",]}")
 def split_json(text: bytes) -> Batch | None:
     """The elements of a JSON array; None for anything else.
 
-    Split at the commas of the outer array, with brackets counted, of either kind, and strings
-    skipped; one comma before the end of the array is allowed. Where a record is followed by
-    something else without a comma, the record is an element, and so is all up to the next comma.
+    The array is split at its outer commas, counting brackets of both kinds and skipping strings;
+    one comma before the end of the array is allowed. If something else follows a record without a
+    comma, the record is an element, and so is everything up to the next comma.
     """
     if text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
@@ -128,7 +131,7 @@ def split_json(text: bytes) -> Batch | None:
     def broken(rest: int, *, begun: bool = False, stand_in: bytes = b"") -> Batch:
         return Batch(starts, ends, len(ends) + begun, False, rest, stand_in)
 
-    read = opening + 1  # up to where elements are complete, with the comma behind them
+    read = opening + 1  # up to the end of the complete elements, with the comma behind them
     while True:
         usual = _USUAL.match(text, read)
         if usual is not None:
@@ -150,7 +153,8 @@ def split_json(text: bytes) -> Batch | None:
                 if element.end < 0:
                     starts.append(start)
                     ends.append(element.first)
-                    # The end of an element like `{]` may be the array's: nothing is known to lack.
+                    # The end of an element like `{]` may be the array's: nothing is known to be
+                    # missing.
                     if text[start : start + 1] + text[element.first - 1 : element.first] == b"{]":
                         return Batch(starts, ends, len(ends), False)
                     return broken(element.first, stand_in=b"{}")
@@ -177,9 +181,9 @@ _BLANKS: Final = b" \t\r\n"
 
 class _Element(NamedTuple):
     first: int
-    """Where the element's first value in brackets ends; -1 if none is complete."""
+    """The end of the element's first value in brackets; -1 if none is complete."""
     end: int
-    """The position of the comma or bracket behind the element; -1 if there is none."""
+    """The position of the comma or bracket behind the element; -1 without one."""
 
 
 def _element(text: bytes, at: int) -> _Element:
@@ -205,7 +209,7 @@ _QUOTE: Final = ord('"')
 
 
 def _closed(text: bytes, at: int) -> int:
-    """The position behind the bracket that closes the one at a position; -1 if none does."""
+    """The position behind the bracket that closes the one at ``at``; -1 without one."""
     depth = 0
     while at < len(text):
         mark = text[at]
@@ -222,7 +226,7 @@ def _closed(text: bytes, at: int) -> int:
 
 
 def _is_record(text: bytes) -> bool:
-    """Whether a text is an object like a record's."""
+    """Whether a text is an object with a record's properties."""
     try:
         tree = json_text.parse(text, trailing_commas=True)
     except DecodeError:
@@ -231,7 +235,7 @@ def _is_record(text: bytes) -> bool:
 
 
 def _past(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
-    """Where the match of a pattern ends that matches everywhere, if only nothing."""
+    """The end of a pattern's match at ``at``; the pattern matches everywhere, even if empty."""
     match = pattern.match(text, at)
     assert match is not None
     return match.end()
@@ -243,12 +247,12 @@ def join_json(elements: list[bytes]) -> bytes:
 
 
 class Splitter(NamedTuple):
-    """How the batches of a format are taken apart and put together."""
+    """Splits and joins the batches of a format."""
 
     split: Callable[[bytes], Batch | None]
     join: Callable[[list[bytes]], bytes]
     forgotten: bytes
-    """The element in the place of a record that was taken out."""
+    """The element that replaces a removed record."""
 
 
 _JSON: Final = Splitter(split_json, join_json, b'"%b"' % FORGOTTEN.encode())

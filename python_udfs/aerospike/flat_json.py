@@ -64,7 +64,7 @@ from python_udfs.text import json_text
 from python_udfs.text.pairs import Pairs
 
 METADATA: Final = "metadata"
-"""Where metadata is in all examples; another name is told in ``metadata.metadata_key``."""
+"""The usual name of the metadata; another name is in ``metadata.metadata_key``."""
 
 KEY: Final = ("namespace", "set", "digest", "userKey")
 _KEY_PLACES: Final = tuple(f".{name}" for name in KEY)
@@ -91,7 +91,7 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
 
 
 def metadata_name(record: dict[str, Any], at: str) -> str | None:
-    """The name of the member that is a record's metadata; None if that lies among its bins."""
+    """The name of the member with a record's metadata; None if the metadata is among its bins."""
     for name in chain((METADATA,), record):
         member = record.get(name)
         if type(member) is dict and _NEEDED <= member.keys():
@@ -100,7 +100,7 @@ def metadata_name(record: dict[str, Any], at: str) -> str | None:
         return None
     found = record.get(METADATA)
     if type(found) is dict or type(found) is Pairs:
-        return METADATA  # What is wrong with it is told by who reads it.
+        return METADATA  # The code that reads it reports its errors.
     got = "nothing" if METADATA not in record else kind_of(found)
     raise BadField(
         f"{at}.{METADATA}: expected an object with msg, namespace and digest, got {got}: does the"
@@ -128,7 +128,7 @@ def event_of_flat(
 ) -> Event:
     """The event of a record with its metadata in the member ``name``, or among the bins.
 
-    ``columns`` is the metadata so far; ``note`` tells it what JSON can't say of the bins.
+    ``columns`` is the metadata so far; ``note`` adds what JSON can't say about the bins.
     """
     if name is None:
         fields = record
@@ -154,14 +154,14 @@ def event_of_flat(
     elif name is None or bins.keys().isdisjoint(fields.keys() - PROPERTIES):
         keep_others(bins, frozenset(), metadata, _NAMES, at)
     else:
-        # Both have something of one name.
+        # Both have a member of the same name.
         metadata["beside"] = {}
         keep_others(bins, frozenset(), metadata["beside"], frozenset(), at)
     return event_of(index, operation, key, digest, after, metadata)
 
 
 def _note_pairs(bins: dict[str, Any], metadata: dict[str, Any], at: str, budget: Budget) -> None:
-    """Make arrays of the maps that JSON can't hold as objects, and tell ``metadata`` of them."""
+    """Turn maps that JSON can't hold as objects into arrays, and note them in ``metadata``."""
     nested = NestedKinds(budget)
     for name, value in bins.items():
         if type(value) in _CONTAINERS:
@@ -174,7 +174,7 @@ def _note_pairs(bins: dict[str, Any], metadata: dict[str, Any], at: str, budget:
 
 
 def parse_key(raw: bytes) -> Any:
-    """A Kafka key as ``[namespace, set, digest, user key]``, or several."""
+    """Parse a Kafka key as ``[namespace, set, digest, user key]``, or several of them."""
     tree = json_text.parse(raw, trailing_commas=True)
     if type(tree) is list:
         return [each if each == FORGOTTEN else key_of(each) for each in tree]
@@ -182,6 +182,6 @@ def parse_key(raw: bytes) -> Any:
 
 
 def key_of(tree: Any) -> Any:
-    """A key as ``[namespace, set, digest, user key]``; None for what is none."""
+    """A key as ``[namespace, set, digest, user key]``; None for anything else."""
     is_key = type(tree) is dict and tree.keys() <= frozenset(KEY)
     return [tree.get(name) for name in KEY] if is_key else None

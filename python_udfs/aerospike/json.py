@@ -82,7 +82,7 @@ from python_udfs.text.pairs import Pairs
 
 _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 
-# Properties of a record and the names that metadata has for them; the others are handled apart.
+# Properties of a record and their names in metadata; the others are handled separately.
 _NUMBERS: Final = {"gen": "generation", "exp": "expiry", "lut": "lut"}
 _WRITE_PROPERTIES: Final = frozenset({"msg", "key", "gen", "exp", "lut", "durable", "bins"})
 _DELETE_PROPERTIES: Final = _WRITE_PROPERTIES - {"bins"}
@@ -117,8 +117,8 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 
 
 Record = Callable[[Any, int, str, dict[str, Any], Budget], Event]
-"""What makes an event of a record, its index, its path and its metadata so far, which it may add
-to; or raises ``DecodeError``.
+"""Makes an event from a record, its index, its path and its metadata so far, which it may extend;
+or raises ``DecodeError``.
 """
 
 
@@ -163,7 +163,9 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
 def _broken_batch(
     keys: EventKeys | None, value: bytes, record: Record, budget: Budget
 ) -> list[Event]:
-    """What can be told of a batch that can't be parsed; nothing if one sentence says all of it."""
+    """The recognizable events of a batch that can't be parsed; empty if a single error says
+    everything.
+    """
     batch = split_json(value)
     if batch is None:
         return []
@@ -171,7 +173,7 @@ def _broken_batch(
     if not batch.whole and keys is not None:
         size = max(size, len(keys.keys))
     events = _batch(keys, items(value, batch), size, batch.whole, record, budget)
-    # Something to save, or a batch that is cut short.
+    # There is something to save, or the batch is truncated.
     if events[-1].error_code == Truncated.code or any(
         event.operation != INVALID for event in events
     ):
@@ -203,7 +205,7 @@ def _batch(
 
 
 def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
-    """The event of one record; ``columns`` is the metadata so far and is added to."""
+    """The event of one record; ``columns`` is the metadata so far and is extended."""
     check_object(record, at)
     operation = operation_of(record, at)
     key = record.get("key", _MISSING)
@@ -220,7 +222,7 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: B
 
 
 def check_object(record: Any, at: str) -> None:
-    """Raise for what is no record, or has a property twice."""
+    """Raise for anything but a record, and for a duplicate property."""
     if type(record) is Pairs:
         raise BadField(f"{at}: the property {_twice(record)} comes twice")
     if type(record) is not dict:
@@ -228,7 +230,7 @@ def check_object(record: Any, at: str) -> None:
 
 
 def operation_of(record: dict[str, Any], at: str) -> str:
-    """What ``msg`` says, in an object that is at ``at``."""
+    """The operation in ``msg`` of an object at the path ``at``."""
     message = record.get("msg", _MISSING)
     if type(message) is not str:
         raise BadField(f'{at}.msg: expected "write" or "delete", got {kind_of(message)}')
@@ -239,7 +241,7 @@ def operation_of(record: dict[str, Any], at: str) -> str:
 
 
 def metadata_of(record: dict[str, Any], user_key: Any, at: str) -> dict[str, Any]:
-    """What becomes metadata of a record's numbers, its ``durable`` and its user key."""
+    """The metadata from a record's numbers, its ``durable`` and its user key."""
     metadata: dict[str, Any] = {}
     for name, column in _NUMBERS.items():
         number = record.get(name, _MISSING)
@@ -291,9 +293,9 @@ _KEY_PLACES: Final = (
 
 
 def check_key(key: Sequence[Any], at: str, places: Sequence[str]) -> bytes:
-    """The digest of ``[namespace, set, digest, user key]``; raises for what is no such key.
+    """The digest of ``[namespace, set, digest, user key]``; raises for any other key.
 
-    ``places`` says where in ``at`` each of them is.
+    ``places`` has the path of each below ``at``.
     """
     namespace, set_name, digest, user_key = key
     if type(namespace) is not str:
@@ -385,7 +387,9 @@ def keep_others(
     taken: frozenset[str],
     at: str,
 ) -> None:
-    """Copy the properties that aren't ``handled`` to ``target``, under ``extra`` if ``taken``."""
+    """Copy the properties that aren't ``handled`` to ``target``, or under ``extra`` if their name
+    is ``taken``.
+    """
     for name, value in fields.items():
         if name not in handled:
             if type(value) in _CONTAINERS:
@@ -397,7 +401,9 @@ def keep_others(
 
 
 def with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
-    """A list or map with objects that have a name twice as arrays of pairs, told in ``nested``."""
+    """A list or map in which objects with duplicate names are arrays of pairs, noted in
+    ``nested``.
+    """
     kind = type(value)
     if kind is list:
         for index, item in enumerate(value):
@@ -415,7 +421,7 @@ def with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
 
 
 def _refuse_twice(value: Any, path: Path, root: str) -> None:
-    """Raise if an object in ``value`` has a name twice; such a value couldn't be kept."""
+    """Raise if an object in ``value`` has a duplicate name; such a value couldn't be kept."""
     kind = type(value)
     if kind is Pairs:
         at = shorten(path_text(path, root))
@@ -440,7 +446,7 @@ def _twice(pairs: Pairs) -> str:
 
 
 def _digest(shipped: str | bytes) -> bytes | None:
-    """A digest in base64, or as it is in what is no JSON."""
+    """A digest in base64, or unchanged if it does not come from JSON."""
     return _base64(shipped) if isinstance(shipped, str) else shipped
 
 
@@ -454,7 +460,7 @@ def _base64(text: str) -> bytes | None:
 _CONTAINERS: Final = frozenset({list, dict, Pairs})
 _BOOL_OR_NULL: Final = frozenset({bool, type(None)})
 _STRING_OR_NULL: Final = frozenset({str, type(None)})
-# The last two are Avro's: numbers of JSON keep their digits, and it has no bytes.
+# The last two are Avro's: JSON's numbers keep their digits, and it has no bytes.
 _USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float", float: "float", bytes: "bin"}
 _TYPES: Final[dict[str, type]] = {
     "str": str,

@@ -1,8 +1,8 @@
 """JSON as Aerospike's connector writes it: with trailing commas, and batches that break off.
 
-``parse`` reads text as a whole; numbers as in ``json_text``. An object is a dict, or ``Pairs`` if a
-name comes twice in it: a map may hold the keys 1 and "1", which JSON writes alike. ``items`` is for
-a batch that can't be parsed: it reads what can be told of its records, one by one.
+``parse`` reads text as a whole; numbers as in ``json_text``. An object is a dict, or ``Pairs`` if
+a name comes twice in it: a map may hold the keys 1 and "1", which JSON writes alike. ``items`` is
+for a batch that can't be parsed: it reads the recognizable records one by one.
 """
 
 import json
@@ -24,7 +24,7 @@ _TRAILING_COMMA: Final = re.compile(
 )
 _NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
 _ESCAPED: Final = re.compile(rb"\\u00(?:22|3[aA])")
-# As json_text: CPython converts no text of that length to an int, and the number is a Decimal.
+# As in json_text: CPython converts no text of that length to an int, so the number is a Decimal.
 MAX_INT_LENGTH: Final = 4300
 
 
@@ -33,10 +33,10 @@ def parse(text: bytes) -> Any:
     tree = json_text.parse(text, trailing_commas=True)
     if not has_space(text) and has_names(text, count_names(tree, MAX_DEPTH)):
         return tree
-    # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
-    # comes in the text and in what was read. Inside strings it counts on both sides, unless the
-    # text writes one of the two as an escape; white space before a colon is looked for only if
-    # needed.
+    # A dict keeps one value per name. Each name ends in '":', so a lost one shows when its
+    # occurrences in the text are compared with the names read. Inside strings it counts on both
+    # sides, unless the text escapes one of the two characters; white space before a colon is only
+    # searched if needed.
     if b" :" in text or b"\n:" in text or b"\t:" in text or b"\r:" in text:
         names = len(_NAME_END.findall(text))
     else:
@@ -62,8 +62,8 @@ def _integer(text: str) -> int | Decimal:
 
 
 def items(text: bytes, batch: Batch) -> Iterator[Any]:
-    """The records of a batch that as a whole can't be parsed, or errors in their places; behind
-    them, if so, why it can't be read on.
+    """The records of a batch that can't be parsed as a whole, or errors in their places; at the
+    end, if needed, the reason why it can't be read on.
     """
     if text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
@@ -74,16 +74,16 @@ def items(text: bytes, batch: Batch) -> Iterator[Any]:
 
 
 def _reason(text: bytes, position: int, stand_in: bytes) -> DecodeError:
-    """Why a batch can't be read on from ``position``, whatever is wrong before that.
+    """The reason why a batch can't be read on from ``position``, whatever is wrong before that.
 
     ``stand_in`` is an element if there is one without a comma behind it.
     """
     try:
-        # White space instead of what was read: every position stays what it is.
+        # White space replaces what was read, so that every position stays the same.
         before = b"[".ljust(position - len(stand_in)) + stand_in
         json_text.scan(before + text[position:], trailing_commas=True)
     except BadField as error:
-        # A batch that is cut short says so, also if what it ends with is wrong.
+        # A truncated batch is reported as such, even if its last element is also wrong.
         return Truncated(f"the text ends at byte {len(text)}, inside an element: {error}")
     except DecodeError as error:
         return error
@@ -91,13 +91,13 @@ def _reason(text: bytes, position: int, stand_in: bytes) -> DecodeError:
 
 
 def _element(text: bytes, start: int, end: int, index: int) -> Any:
-    """One record of a batch, or the error that it is."""
+    """One record of a batch, or its error."""
     if start == end:
         got = shorten(repr(text[start : start + 1].decode("latin-1")))
         return NotJson(f"$[{index}]: expected ',' or ']' at byte {start}, got {got}")
     try:
         return parse(text[start:end])
     except DecodeError as error:
-        # The element has its end, so what lacks or is left over is in its middle.
+        # The element has its end, so anything missing or left over is in its middle.
         kind = NotJson if isinstance(error, Truncated | TrailingBytes) else type(error)
         return kind(f"$[{index}], from byte {start} on: {error}")

@@ -42,7 +42,7 @@ one, ``bins`` of writes as ``{name: {"type", "flags", "nested", "unknown"}}``, `
 batch, ``event_key``; see ``records`` for ``nested`` and the Kafka key.
 
 The msgpack library decodes what is well-formed. Where it refuses, ``messagepack.Walker`` reads the
-same bytes slowly and either finds what is wrong, and where, or returns what the library would have
+same bytes slowly and either finds the error and its place, or returns what the library would have
 returned.
 """
 
@@ -113,22 +113,22 @@ _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _KEY_PARTS: Final = ("namespace", "set", "digest", "user_key")
 _BIN_PARTS: Final = ("name", "type", "flags", "value")
 
-# The depth of a bin's value in a record that is no batch: record, payload, bins, bin, value.
+# The depth of a bin's value in a single record: record, payload, bins, bin, value.
 _VALUE_DEPTH: Final = 5
 _UNUSUAL_NUMBER: Final = re.compile(rb"[0-9][eE]|[0-9]{18}")
 
 _decode_json_object = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
-# An event from all of its fields in order, in half the time that Event() takes.
+# An event from all of its fields in order, in half the time of Event().
 _event: Callable[[tuple[Any, ...]], Event] = partial(tuple.__new__, Event)
 
 
-# The first bytes that an array of three elements may have.
+# The possible first bytes of an array of three elements.
 _ARRAYS_OF_THREE: Final = frozenset({0x93, 0xDC, 0xDD})
 
 
 class _NeedsWalker(Exception):
-    """The library decoded something so that its bytes can't be told any more."""
+    """The library decoded something whose bytes can't be recovered."""
 
 
 _UNTOLD: Final = (*LIBRARY_ERRORS, _NeedsWalker)
@@ -137,8 +137,8 @@ _UNTOLD: Final = (*LIBRARY_ERRORS, _NeedsWalker)
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """Decode one Kafka message: a record, a batch of records, or an empty value (a tombstone).
 
-    Returns one event per record, in the order of the batch; never empty. What is wrong with a
-    payload becomes an ``invalid`` event.
+    Returns one event per record, in the order of the batch; never empty. A bad payload becomes an
+    ``invalid`` event.
     """
     if not value:
         keys = _event_keys(key)
@@ -182,7 +182,7 @@ def _decode_tree(key: bytes | None, tree: Any, budget: Budget) -> list[Event]:
 
 
 def _decode_walking(key: bytes | None, value: bytes, budget: Budget) -> list[Event]:
-    """Decode with ``Walker``: says what is wrong and saves the good records of a batch."""
+    """Decode with ``Walker``, which reports errors and saves the good records of a batch."""
     walker = Walker(value, _walked_path)
     try:
         kind, length = walker.header()
@@ -192,7 +192,7 @@ def _decode_walking(key: bytes | None, value: bytes, budget: Budget) -> list[Eve
         batch = split_messagepack(value)
         assert batch is not None
         if not first_is_array and not _holds_record(walker, batch):
-            # Read as one value it has one error, and other paths.
+            # Read as one value, it would have one error, and other paths.
             walker.pos = 0
             walker.root = "$"
             walker.path.clear()
@@ -216,7 +216,9 @@ def _decode_walking(key: bytes | None, value: bytes, budget: Budget) -> list[Eve
 
 
 def _items(walker: Walker, batch: Batch) -> Iterator[tuple[int, int] | DecodeError]:
-    """Where the elements of a batch are; behind them, if so, why it can't be read on."""
+    """The spans of a batch's elements; at the end, if needed, the reason why it can't be
+    read on.
+    """
     yield from batch.spans()
     if batch.rest is None:
         return
@@ -228,7 +230,7 @@ def _items(walker: Walker, batch: Batch) -> Iterator[tuple[int, int] | DecodeErr
     except (Truncated, NotMessagePack, TrailingBytes) as error:
         yield error
     except DecodeError:
-        # Something else is wrong before the element's end, which there is none.
+        # There is another error before the element's end, which does not exist.
         walker.pos = batch.rest
         walker.path.clear()
         try:
@@ -246,7 +248,7 @@ def _walked(walker: Walker, start: int, index: int) -> Any:
 
 
 def _holds_record(walker: Walker, batch: Batch) -> bool:
-    """``_is_batch`` for elements that may be bad, the first of which is no array."""
+    """``_is_batch`` for elements that may be bad, the first of which is not an array."""
     kinds = []
     for index, (start, end) in enumerate(batch.spans()):
         if index > 1 and walker.data[start] not in _ARRAYS_OF_THREE:
@@ -286,10 +288,10 @@ def _batch(
 
 
 def _is_batch(tree: list[Any]) -> bool:
-    """Tell an array of records from a record.
+    """Whether an array is a batch rather than a record.
 
-    A record starts with its version, a batch with a record. If the first element is neither, it is
-    a batch if the rest holds a record: its good ones must not be lost to one bad neighbour.
+    A record starts with its version, a batch with a record. If the first element is neither, the
+    array is a batch if the rest holds a record: good records must not be lost to a bad neighbour.
     """
     if not tree:
         return False
@@ -313,7 +315,7 @@ def _is_like_a_record(tree: Any) -> bool:
 def _record(
     record: Any, index: int, at: str, metadata: dict[str, Any] | None, depth: int, budget: Budget
 ) -> Event:
-    """The event of one record. ``depth`` is that of a bin's value; adds to its own metadata."""
+    """The event of one record. ``depth`` is that of a bin's value; ``metadata`` is extended."""
     if type(record) is not list:
         if record == FORGOTTEN:
             return forgotten(index)
@@ -430,7 +432,7 @@ def _bins(bins: Any, at: str, depth: int, budget: Budget) -> tuple[bytes, dict[s
             name, code, flags, value = each
         except (TypeError, ValueError):
             _bad_bin(bins, each, at)
-        # A str, bin or map of four unpacks too, but holds no ints where a type and flags belong.
+        # A str, bin or map of four also unpacks, but has no ints in place of type and flags.
         if type(code) is not int or type(flags) is not int or type(name) is not str:
             _bad_bin(bins, each, at)
         if type(value) is SCALARS.get(code):
@@ -468,7 +470,7 @@ def _unknown(code: int) -> dict[str, bool]:
 
 
 def _particle(code: int, value: Any, depth: int, nested: NestedKinds) -> Any:
-    """The JSON form of a bin's value; errors tell the path below the value, then the sentence."""
+    """The JSON form of a bin's value; errors give the path below the value, then the sentence."""
     if code == LIST:
         if type(value) is list:
             return _json(value, None, depth, nested)
@@ -492,9 +494,9 @@ def _particle(code: int, value: Any, depth: int, nested: NestedKinds) -> Any:
 
 
 def _json(value: Any, path: Path, depth: int, nested: NestedKinds) -> Any:
-    """The JSON form of a value that may hold others; changes lists and maps in place.
+    """The JSON form of a value that may contain others; changes lists and maps in place.
 
-    What JSON can't tell is added to ``nested``, path -> kind; see ``records``.
+    What JSON can't express is added to ``nested``, path -> kind; see ``records``.
     """
     kind = type(value)
     if kind is list:
@@ -525,7 +527,7 @@ def _json(value: Any, path: Path, depth: int, nested: NestedKinds) -> Any:
         if depth > MAX_DEPTH:
             _too_deep(path)
         nested.add(path, "map")
-        # A loop: a comprehension would cost a second stack frame for each level of nesting.
+        # A loop: a comprehension would need another stack frame for each level of nesting.
         for index, (name, item) in enumerate(value):
             value[index] = [
                 _json(name, ((path, index), 0), depth + 1, nested),
@@ -546,11 +548,12 @@ def _json(value: Any, path: Path, depth: int, nested: NestedKinds) -> Any:
 
 
 def _json_object(text: bytes) -> msgspec.Raw | None:
-    """JSON text of an object, its white space removed and nothing else touched; else None."""
+    """The JSON text of an object, without white space and otherwise unchanged; else None."""
     if text.startswith(json_text.BOM):
         return None
     try:
-        # One of msgspec's failures is none of the text's: a number that it does not convert.
+        # One of msgspec's failures is not an error of the text: a number that it does not
+        # convert.
         if _UNUSUAL_NUMBER.search(text) is None:
             _decode_json_object(json_text.checked(text))
         elif type(json_text.parse(text)) is not dict:
@@ -568,7 +571,7 @@ def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:
 
 
 def _single_metadata(raw: bytes | None) -> dict[str, Any] | None:
-    """``event_key_metadata`` for a payload of one record, quick for the usual key."""
+    """``event_key_metadata`` for a payload of one record, with a fast path for the usual key."""
     if raw is None:
         return None
     try:
@@ -600,7 +603,7 @@ def _is_key(key: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """The name of a decoded value's MessagePack type, as the page writes it."""
+    """The name of a decoded value's MessagePack type, in the page's spelling."""
     if type(value) is Ext:
         return f"ext type {value.type}"
     if type(value) is bytes:
@@ -659,7 +662,7 @@ def _bad_bin(bins: list[Any], each: Any, at: str) -> NoReturn:
 
 
 def _index(bins: list[Any], each: Any) -> int:
-    # Looked for only when there is an error to tell; by identity, as two bins may be equal.
+    # Searched only for an error; by identity, as two bins may be equal.
     return next(index for index, other in enumerate(bins) if other is each)
 
 
@@ -669,7 +672,7 @@ def _too_deep(path: Path) -> NoReturn:
 
 
 def _walked_path(root: str, path: list[int | str]) -> str:
-    """A path in a payload, in the names of the page."""
+    """A path in a payload, with the page's names."""
     text, steps = root, path
     if steps and isinstance(steps[0], int) and steps[0] < 3:
         text += (".version", ".type", ".payload")[steps[0]]

@@ -1,4 +1,5 @@
-"""Aerospike's particle types: what a bin's value is, and the MessagePack type it is shipped as.
+"""Aerospike's particle types: the kind of a bin's value, and the MessagePack type in which it is
+shipped.
 
 NULL and HLL aren't on the vendor's page; real servers ship them.
 """
@@ -32,7 +33,7 @@ LISTED: Final = {
     GEOJSON: ("GEOJSON", "str"),
 }
 
-# Values that go into JSON as they are: the encoder turns bytes into base64.
+# Values that JSON takes as they are: the encoder turns bytes into base64.
 SCALARS: Final[dict[int, type]] = {
     NULL: type(None),
     INTEGER: int,

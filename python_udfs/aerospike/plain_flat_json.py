@@ -1,7 +1,8 @@
-"""The short way of Aerospike's flat JSON: plain writes of the same bins of one set.
+"""The fast path for Aerospike's flat JSON: plain writes of the same bins of one set.
 
-As ``plain_json``: decoded and encoded again, a write must give the bytes that were sent. Its
-metadata comes first, by the usual name; bins have any values, for none says its type.
+As in ``plain_json``, a write that is decoded and encoded again must give the bytes that were
+sent. Its metadata comes first, under the usual name; bins have values of any type, which none
+declares.
 """
 
 from collections.abc import Sequence
@@ -40,15 +41,15 @@ _MAX_BYTES: Final = 128 * 1024
 # A shorter record can't be too deep.
 _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 
-# For types that are made while the program runs.
+# For types that are created at run time.
 _literal: Any = Literal
 
 
 class _Shape(NamedTuple):
-    """What writes of one set have in common that have the same bins."""
+    """The common properties of a set's writes with the same bins."""
 
     properties: tuple[str, ...]
-    """The names of the metadata's, in their order."""
+    """The names of the metadata's properties, in their order."""
     namespace: str
     set_name: str | None
     user_key_type: type
@@ -62,11 +63,11 @@ class _Layout(NamedTuple):
     common: Common
     decoder: msgspec.json.Decoder[Any]
     key: type[msgspec.Struct]
-    """The record's own key as Kafka has it."""
+    """The record's own key in Kafka's form."""
 
 
 class FlatWrites(Format[_Shape, _Layout, Writes]):
-    """How plain writes are told apart, and decoded together."""
+    """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if value is None or len(value) > _MAX_BYTES or not value.startswith(_HEAD):
@@ -175,7 +176,7 @@ class FlatWrites(Format[_Shape, _Layout, Writes]):
 
 
 def _column(writes: Writes, name: str) -> list[Any]:
-    """A property of the metadata of each."""
+    """A metadata property of each write."""
     return list(map(attrgetter(f"metadata.{name}"), writes.records))
 
 

@@ -1,10 +1,10 @@
-"""The short way of Aerospike's JSON: plain writes of the same bins of one set.
+"""The fast path for Aerospike's JSON: plain writes of the same bins of one set.
 
-``core.short_way`` says what that is. A layout's decoder checks names, order, types and properties
-of the bins and the types of their values while it decodes, in C; all other messages go to
-``json.decode``. Decoded and encoded again, a write must give the bytes that were sent: so there is
-no name that comes twice, no white space, no comma too many, and no number that ``json.decode``
-would write in another way. Lists and maps are decoded apart, and then stay as they were sent.
+``core.short_way`` explains fast paths. A layout's decoder checks names, order, types and
+properties of the bins and the types of their values while it decodes, in C; all other messages go
+to ``json.decode``. A write that is decoded and encoded again must give the bytes that were sent.
+So there is no duplicate name, no white space, no extra comma, and no number that ``json.decode``
+would write differently. Lists and maps are decoded separately, and then stay as they were sent.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _KEY: Final = b'"key":['
 _RECORD: Final = frozenset({"msg", "key", "gen", "exp", "lut", "bins"})
 _NUMBERS: Final = ("gen", "exp", "lut")
 _BIN: Final = frozenset({"name", "type", "value", "ordered", "order"})
-# Of arrays of such values.
+# For arrays of such values.
 _list = msgspec.json.Decoder(list[list[Any]], float_hook=Decimal)
 _map = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 _CONTAINERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -41,7 +41,7 @@ _CONTAINERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     "map": _map,
     "geojson": _map,
 }
-# The types of values by the names that the page uses.
+# The types of values by the page's names.
 _VALUES: Final[dict[str, Any]] = {
     "str": str,
     "bool": bool,
@@ -62,14 +62,14 @@ _AROUND: Final = 3
 # A shorter list or map can't be too deep.
 _FLAT_BYTES: Final = 2 * (MAX_DEPTH - _AROUND) - 2
 
-# For types that are made while the program runs.
+# For types that are created at run time.
 _literal: Any = Literal
 _tuple: Any = tuple
 
 
 class _Bin(NamedTuple):
     properties: tuple[str, ...]
-    """Their names, in their order."""
+    """Their names, in order."""
     name: str
     type: str
     ordered: bool | None
@@ -77,10 +77,10 @@ class _Bin(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What writes of one set have in common that have the same bins with the same types."""
+    """The common properties of a set's writes with the same bins of the same types."""
 
     properties: tuple[str, ...]
-    """The names of a record's, in their order."""
+    """The names of a record's properties, in order."""
     namespace: str
     set_name: str | None
     user_key_type: type
@@ -93,16 +93,16 @@ class _Layout(NamedTuple):
     shape: _Shape
     common: Common
     head: bytes
-    """What each of them begins with."""
+    """The common first bytes of the writes."""
     decoder: msgspec.json.Decoder[Any]
     containers: list[tuple[int, msgspec.json.Decoder[Any]]]
-    """The places of lists and maps, each with its decoder."""
+    """The indexes of lists and maps, each with its decoder."""
     ordered: list[tuple[int, bool]]
-    """The places of bins that must have that for their ``ordered``, which a decoder can't check."""
+    """The indexes of bins with their required ``ordered``, which a decoder can't check."""
 
 
 class JsonWrites(Format[_Shape, _Layout, Writes]):
-    """How plain writes are told apart, and decoded together."""
+    """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if value is None or len(value) > _MAX_BYTES or not value.startswith(b"{"):
@@ -222,8 +222,8 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
 
 
 def _trees_of(layout: _Layout, records: list[Any]) -> list[list[Any]] | None:
-    """The columns of lists and maps; None if there is one that ``json.decode`` would not write as
-    it was sent.
+    """The columns of lists and maps; None if ``json.decode`` would write one of them
+    differently.
     """
     columns: list[list[Any]] = []
     for place, decoder in layout.containers:
@@ -235,8 +235,8 @@ def _trees_of(layout: _Layout, records: list[Any]) -> list[list[Any]] | None:
 
 
 def _trees(decoder: msgspec.json.Decoder[Any], texts: list[msgspec.Raw]) -> list[Any] | None:
-    # All as one array: the end of one can't be taken for the beginning of another, for each is
-    # known to be a whole value.
+    # All as one array: the end of one can't be mistaken for the beginning of another, since each
+    # is known to be a whole value.
     together = b"[%b]" % b",".join(texts)
     try:
         trees: list[Any] = decoder.decode(together)
@@ -271,7 +271,7 @@ def _is_plain(shape: _Shape) -> bool:
 
 
 def _struct(of_bin: _Bin) -> type[msgspec.Struct]:
-    """A bin's Struct, which allows nothing but its value to differ."""
+    """A bin's Struct, in which only the value may differ."""
     types = {
         "name": _literal[of_bin.name],
         "type": _literal[of_bin.type],

@@ -1,11 +1,11 @@
-"""The short way of Aerospike's MessagePack: plain writes of the same bins of one set.
+"""The fast path for Aerospike's MessagePack: plain writes of the same bins of one set.
 
-``core.short_way`` says what that is. A layout's decoder checks names, types and flags of the bins
-and the types of their values while it decodes, in C; all other messages go to
+``core.short_way`` explains fast paths. A layout's decoder checks names, types and flags of the
+bins and the types of their values while it decodes, in C; all other messages go to
 ``messagepack.decode``.
 
-Nothing is lost. msgspec drops what a map can't hold (a name that comes twice), so what may have
-maps is decoded by column, and encoded again it must give the bytes that were shipped.
+Nothing is lost. msgspec drops what a map can't hold (a duplicate name). So values that may
+contain maps are decoded by column, and encoded again they must give the bytes that were shipped.
 """
 
 import re
@@ -32,11 +32,11 @@ from python_udfs.core.events import EventColumns
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.short_way import LESSON, Format, Messages, Names
 
-# The array of three that a record is, with version 1 and type WRITE.
+# The array of three that begins a record, with version 1 and type WRITE.
 _HEADER: Final = b"\x93\x01\x01"
-# Behind the names of namespace and set: the head of the digest, which no UTF-8 text has in it.
+# After the names of namespace and set: the head of the digest, which no UTF-8 text contains.
 _DIGEST_HEAD: Final = b"\xc4\x14"
-# How many levels a bin's value may nest: it lies in a record, payload, bins and bin.
+# The levels that a bin's value may nest: it lies in a record, payload, bins and bin.
 _ROOM: Final = MAX_DEPTH - 5
 
 _Key = tuple[str, str | None, Digest, Any]
@@ -44,17 +44,17 @@ _Bin = tuple[str, int, int, Any]
 _Record = tuple[int, int, tuple[_Key, int | None, int | None, int | None, list[_Bin]]]
 _decode_any = msgspec.msgpack.Decoder(_Record).decode
 _encode = msgspec.msgpack.Encoder().encode
-# What msgspec raises for bytes that it can't make such a value of. Its own errors are ValueErrors;
-# so is Python's for a timestamp that no datetime can hold.
+# msgspec's exceptions for bytes that don't give such a value. Its own errors are ValueErrors; so
+# is Python's for a timestamp that no datetime can hold.
 _FAILURES: Final = (ValueError, OverflowError, RecursionError, MemoryError, TypeError)
 _payload_of: Final = itemgetter(2)
 _key_of: Final = itemgetter(0)
 _value_of: Final = itemgetter(3)
 _Plain = str | int | bool | None
-# Lists and maps in one another to this depth are checked by msgspec, deeper ones in Python; what
-# msgspec makes of such a type doubles with each level.
+# msgspec checks nested lists and maps to this depth, Python deeper ones; msgspec's size of such a
+# type doubles with each level.
 _TREE_DEPTH: Final = 6
-# What is in the outermost one.
+# The values in the outermost one.
 _Tree: Any = _Plain | float
 for _ in range(_TREE_DEPTH - 1):
     _Tree = _Plain | float | list[_Tree] | dict[str, _Tree]
@@ -64,19 +64,19 @@ _CONTAINERS: Final = {LIST: list, MAP: dict}
 _are_plain = _PLAIN.issuperset
 _are_texts = frozenset({str}).issuperset
 _are_floats = frozenset({float}).issuperset
-# The first bytes of a float64 that is no finite number. A float32 is not found: in a list or map it
+# The first bytes of a float64 that is not finite. A float32 is not found: in a list or map it
 # isn't plain, as it would be encoded as a float64.
 _NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 # For msgspec, as a literal.
 _TOO_LARGE: Final = 2**63
 
-# For types that are made while the program runs.
+# For types that are created at run time.
 _literal: Any = Literal
 _tuple: Any = tuple
 
 
 class _Shape(NamedTuple):
-    """What writes of one set have in common that have the same bins with the same types."""
+    """The common properties of a set's writes with the same bins of the same types."""
 
     namespace: str
     set_name: str | None
@@ -93,17 +93,17 @@ class _Layout(NamedTuple):
     shape: _Shape
     common: Common
     head: bytes
-    """What each of them begins with."""
+    """The common first bytes of the writes."""
     decode: Callable[..., Any]
-    """msgspec's; it raises one of ``_FAILURES`` for anything else."""
+    """msgspec's decoder; it raises one of ``_FAILURES`` for anything else."""
     doubles: list[int]
-    """The places of values that must be finite floats."""
+    """The indexes of values that must be finite floats."""
     raw: list[tuple[int, type]]
-    """The places of values that are decoded by column, each with ``list`` or ``dict``."""
+    """The indexes of values that are decoded by column, each with ``list`` or ``dict``."""
 
 
 class MessagePackWrites(Format[_Shape, _Layout, Writes]):
-    """How plain writes are told apart, and decoded together."""
+    """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if value is None or value[:3] != _HEADER:
@@ -139,7 +139,7 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
         ):
             expected: Any = value_type
             if code == DOUBLE and value_type is float:
-                # A decoder of floats would take ints.
+                # A decoder of floats would accept ints.
                 expected = Any
                 doubles.append(place)
             elif code == LIST and value_type is _PlainList:
@@ -199,7 +199,7 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
 def _with_head(
     head: bytes, places: Sequence[int], texts: list[Any]
 ) -> tuple[list[int], list[bytes]]:
-    """Those that begin with that."""
+    """The texts that begin with ``head``, and their places."""
     pairs = [
         (place, text)
         for place, text in zip(places, texts, strict=True)
@@ -211,8 +211,8 @@ def _with_head(
 def _decoded(
     decode: Callable[[bytes], Any], texts: list[bytes]
 ) -> tuple[list[Any], set[int]] | None:
-    """What is made of each text, and the places of those of which nothing is; None if these are
-    most of the first.
+    """The decoded texts, and the places of those that could not be decoded; None if most of the
+    first ones could not.
     """
     records: list[Any] = []
     unfit: set[int] = set()
@@ -221,7 +221,7 @@ def _decoded(
         try:
             records.extend(map(decode, rest))
         except _FAILURES:
-            # Of the text behind those whose records are there.
+            # The text after those that were decoded.
             unfit.add(len(records) + len(unfit))
             if len(unfit) == LESSON * 3 // 4 and len(records) < LESSON // 4:
                 return None
@@ -245,13 +245,13 @@ def _parts(layout: _Layout, records: list[Any]) -> Parts | None:
 
 
 def _is_plain(layout: _Layout, record: Any) -> bool:
-    """Whether a write of a layout, alone, is plain."""
+    """Whether a write of a layout, checked alone, is plain."""
     return _parts(layout, [record]) is not None
 
 
 @cache
 def _column_decoder(container: Any, items: Any) -> Callable[[bytes], list[Any]]:
-    """The decoder of an array of lists or maps of such items."""
+    """The decoder of an array of lists or maps with such items."""
     expected: Any = list[items] if container is list else dict[str, items]
     return msgspec.msgpack.Decoder(list[expected]).decode
 
@@ -259,8 +259,8 @@ def _column_decoder(container: Any, items: Any) -> Callable[[bytes], list[Any]]:
 def _plain_trees(container: type, column: list[msgspec.Raw]) -> list[Any] | None:
     """A column of lists or of maps, or None if one is not plain, or not all that was shipped.
 
-    All are decoded, and encoded, as one array. The end of one can't be taken for the beginning of
-    another: each is known to be a whole value.
+    All are decoded, and encoded, as one array. The end of one can't be mistaken for the beginning
+    of another: each is known to be a whole value.
     """
     header = _encode([None] * len(column))[: -len(column)]
     shipped = b"".join([header, *column])
@@ -269,7 +269,7 @@ def _plain_trees(container: type, column: list[msgspec.Raw]) -> list[Any] | None
             trees = _column_decoder(container, items)(shipped)
         except _FAILURES:
             continue
-        # To look for bytes is faster than to look at the numbers.
+        # Searching for bytes is faster than checking the numbers.
         unsure = items is Any or (items is _Tree and _NON_FINITE.search(shipped))
         if unsure and not all(_is_plain_tree(tree, _ROOM) for tree in trees):
             return None
@@ -282,7 +282,7 @@ def _are_finite(column: list[Any]) -> bool:
 
 
 def _is_plain_tree(tree: Any, room: int) -> bool:
-    """Whether JSON says all that there is in a list or map, nested at most ``room`` deeper."""
+    """Whether JSON expresses a list or map completely, nested at most ``room`` deeper."""
     if type(tree) is dict:
         if not _are_texts(map(type, tree)):
             return False

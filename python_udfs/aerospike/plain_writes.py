@@ -1,8 +1,8 @@
-"""Plain writes of both Aerospike formats, by column: what the short way knows of all of them.
+"""Plain writes of the Aerospike formats, by column: the part of the fast paths that they share.
 
-A write is plain if it is alone in its payload, JSON can say its bins' values as they are, and its
-Kafka key is absent or the record's own key, byte by byte. ``plain_messagepack`` and ``plain_json``
-say what that means for their bytes, and take the columns out of many writes.
+A write is plain if it is alone in its payload, JSON can express its bins' values as they are, and
+its Kafka key is absent or the record's own key, byte by byte. ``plain_messagepack`` and
+``plain_json`` define that for their bytes, and extract the columns of many writes.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from python_udfs.core.row_images import ColumnImages
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 USER_KEY_TYPES: Final = {str: "str", int: "int"}
-"""Of a record that has a user key."""
+"""The types of user keys."""
 MAX_NAMES_BYTES: Final = 1024
-"""Of namespace and set: longer ones are not remembered."""
+"""The longest namespace and set together that are remembered."""
 
 _encode_lines = msgspec.json.Encoder(decimal_format="number").encode_lines
 
@@ -42,15 +42,15 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 class Common(NamedTuple):
-    """What the events of all writes of a layout have in common."""
+    """The common part of the events of a layout's writes."""
 
     namespace: str
     set_name: str | None
     user_key_type: type
     image: type[msgspec.Struct]
-    """The row image: the bins' values in order make one."""
+    """The row image, made from the bins' values in order."""
     bins: msgspec.Raw | msgspec.UnsetType
-    """``metadata.bins``; none in flat JSON."""
+    """``metadata.bins``; unset in flat JSON."""
 
 
 def common(
@@ -63,7 +63,7 @@ def common(
 
 
 class Writes:
-    """Writes of a layout that are plain as far as is known, each with a place in all lists."""
+    """Writes of a layout that are plain as far as is known; lists have the same order."""
 
     __slots__ = ("keys", "places", "records")
 
@@ -71,20 +71,20 @@ class Writes:
         self, places: Sequence[int], records: list[Any], keys: Sequence[bytes | None]
     ) -> None:
         self.places = places
-        """Among all messages."""
+        """Their places among all messages."""
         self.records = records
-        """As decoded."""
+        """The writes as decoded."""
         self.keys = [keys[place] for place in places]
         """The Kafka keys."""
 
     def keep(self, flags: Sequence[bool]) -> None:
-        """Drop the others."""
+        """Drop writes whose flag is false."""
         self.places = list(compress(self.places, flags))
         self.records = list(compress(self.records, flags))
         self.keys = list(compress(self.keys, flags))
 
     def keep_own_keys(self, own_keys: Sequence[bytes]) -> None:
-        """Drop those with another Kafka key than their own."""
+        """Drop writes with a Kafka key other than their own."""
         if self.keys != own_keys:
             self.keep(
                 [key is None or key == own for key, own in zip(self.keys, own_keys, strict=True)]
@@ -100,7 +100,7 @@ class Parts(NamedTuple):
 
     record_keys: Sequence[tuple[str, str | None, bytes, Any]]
     generations: Sequence[int | None] | None
-    """None if no write has one; so are the next two."""
+    """None if no write has one; the same for the next two."""
     expiries: Sequence[int | None] | None
     luts: Sequence[int | None] | None
     bins: list[list[Any]]

@@ -1,11 +1,12 @@
-"""What the two Aerospike wire formats share: keys, times, nested paths, batches and Kafka keys.
+"""The common parts of the Aerospike wire formats: keys, times, nested paths, batches and Kafka
+keys.
 
 Both formats ship ``[namespace, set, digest, user key]`` as a record's key, beside the record and
 again as the Kafka key; if a batch's keys are concatenated, the Kafka key is an array of such keys.
 
-``metadata.bins`` (both formats) is an object of bin name -> what ``after`` can't say about the bin.
-Its property ``nested``, where present, maps paths inside the value, as it stands in ``after``, to
-what was shipped there:
+``metadata.bins`` (both formats) is an object of bin name -> facts about the bin that ``after``
+can't express. Its property ``nested``, where present, maps paths inside the value, as it stands
+in ``after``, to what was shipped there:
 
     "bin"       binary, base64 in ``after``
     "java"      a serialized Java object (MessagePack ext 7), base64
@@ -18,7 +19,7 @@ what was shipped there:
 
 Paths are written as in ``paths``.
 
-Policies where the pages say nothing:
+Policies for undocumented cases:
 
 - ``expires_at`` is null for 0, -1 and nil only. 4294967295, which is -1 read as an unsigned number,
   is the second of the year 2106 that it names.
@@ -41,14 +42,14 @@ from python_udfs.core.paths import Path, PathTexts
 DIGEST_BYTES: Final = 20  # 160 bits
 
 # Connectors before 4.0 ship the last-update time in seconds. This number is March 1973 in
-# milliseconds and the year 5138 in seconds, so it tells the two apart.
+# milliseconds and the year 5138 in seconds, so it distinguishes the two.
 FIRST_LUT_MS: Final = 10**11
 
 NON_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class EventKeys(NamedTuple):
-    """A Kafka key. ``keys`` are the Aerospike keys in it, each JSON-able; empty if it has none."""
+    """A Kafka key. ``keys`` are the Aerospike keys in it, each JSON-able; empty without any."""
 
     raw: bytes
     keys: list[list[Any]]
@@ -56,7 +57,7 @@ class EventKeys(NamedTuple):
 
 
 class NestedKinds:
-    """What ``nested`` says, of one bin of a record after the other."""
+    """Collects ``nested`` for one bin of a record after the other."""
 
     __slots__ = ("_budget", "_kinds", "_paths")
 
@@ -67,8 +68,8 @@ class NestedKinds:
         self._kinds: dict[str, str] = {}
 
     def add(self, path: Path, kind: str) -> None:
-        """Note what was shipped at a path of the bin. Raises ``TooLarge``: a small payload can hold
-        many values behind a long path.
+        """Note what was shipped at a path of the bin. Raises ``TooLarge``: a small payload can
+        hold many values below a long path.
         """
         if self._paths is None:
             self._paths = PathTexts()
@@ -80,7 +81,7 @@ class NestedKinds:
         self._kinds[text] = kind
 
     def of_bin(self) -> dict[str, str]:
-        """What was noted of a bin; the next one begins."""
+        """Return the notes on a bin, and begin the next one."""
         kinds = self._kinds
         if kinds:
             self._kinds = {}
@@ -103,7 +104,7 @@ def occurred_at(lut: int | None) -> int | None:
 def expires_at(expiry: int | None) -> int | None:
     """The expiry, shipped in seconds since the epoch, in UTC milliseconds.
 
-    None for never (0, -1), for not shipped, and for what no timestamp can hold.
+    None for never (0, -1), for a missing one, and beyond the range of timestamps.
     """
     if not expiry or expiry == -1:
         return None
@@ -132,14 +133,14 @@ def batch_events(
     invalid: Callable[[DecodeError, int, dict[str, Any]], Event],
     budget: Budget,
 ) -> list[Event]:
-    """One event per item of a batch, of which some may be errors; one for all that is left behind
-    more errors than half a budget has room for.
+    """One event per item of a batch, some of which may be errors; one event for everything that
+    is left after more errors than half a budget can hold.
 
-    ``record`` makes an event of an item, its index, its path and its metadata (which it may add
-    to), or raises ``DecodeError``; ``invalid`` makes one of an error.
+    ``record`` makes an event from an item, its index, its path and its metadata (which it may
+    extend), or raises ``DecodeError``; ``invalid`` makes one from an error.
     """
     events: list[Event] = []
-    # Not of what is left of the budget: good records behind one that has used it up must stay.
+    # Not from the rest of the budget: good records after one that has used it up must stay.
     most_errors = budget.bytes // (2 * _ERROR_BYTES)
     errors = 0
     for index, item in enumerate(items):
@@ -162,12 +163,12 @@ def batch_events(
     return events
 
 
-# What an event takes that reports an error, with its sentence, on its way into a table.
+# The size of an error event, with its sentence, on its way into a table.
 _ERROR_BYTES: Final = 1024
 
 
 def check_key_shape(key: Any, at: str, kind: Callable[[Any], str]) -> None:
-    """Raise for a record's key that is no array of four; ``kind`` names what a value is instead."""
+    """Raise unless a record's key is an array of four; ``kind`` names what a value is instead."""
     if type(key) is not list:
         raise BadField(
             f"{at}.key: expected an array [namespace, set, digest, user key], got {kind(key)}"
@@ -184,7 +185,7 @@ def event_keys(
     failures: type[Exception] | tuple[type[Exception], ...],
     is_key: Callable[[Any], bool],
 ) -> EventKeys | None:
-    """The Aerospike keys in a Kafka key, which ``read`` makes a value of."""
+    """The Aerospike keys in a Kafka key, which ``read`` parses."""
     if raw is None:
         return None
     try:
@@ -205,9 +206,9 @@ def event_key_metadata(
 ) -> dict[str, Any]:
     """The ``event_key`` part of the metadata of record ``index`` out of ``count``.
 
-    Concatenated keys are dealt out one to one; an error behind the last record gets none. Any other
-    key belongs to the whole batch: each record gets it, but only the first one if all of them
-    would take more than ``room`` bytes.
+    Concatenated keys are assigned one to one; an error behind the last record gets none. Any
+    other key belongs to the whole batch: each record gets it, but only the first one if all of
+    them would take more than ``room`` bytes.
     """
     if keys is None:
         return {}
@@ -227,21 +228,23 @@ def event_key_metadata(
     metadata: dict[str, Any] = {"event_key": key}
     for each in shown:
         if type(each[3]) is bytes:
-            # In JSON a binary user key looks like a string, and the record's own may be another.
+            # In JSON a binary user key looks like a string, and the record's own may differ.
             metadata["event_key_user_key_type"] = "bin"
             break
     return metadata
 
 
 def forgotten(index: int) -> Event:
-    """The event of a place in a batch that a record was taken out of."""
+    """The event for the place of a removed record in a batch."""
     return Event(index, TOMBSTONE)
 
 
 def tombstone(
     keys: EventKeys | None, digest: bytes | None, encode: Callable[[Any], bytes]
 ) -> Event:
-    """The event of an empty value. ``digest`` is given if the Kafka key is one Aerospike key."""
+    """The event of an empty value. ``digest`` is given if the Kafka key is a single Aerospike
+    key.
+    """
     metadata = event_key_metadata(keys, 0, 1)
     encoded = encode(metadata) if metadata else None
     if keys is None or digest is None:

@@ -1,1 +1,1 @@
-"""Plain changes of rows, from what reads MySQL's binlog: Maxwell, Canal, and others like them."""
+"""Plain row changes from readers of MySQL's binlog: Maxwell, Canal, and others like them."""

@@ -1,10 +1,10 @@
-"""The short way of Maxwell's and Canal's messages: how changes of one table are decoded together.
+"""The fast path for Maxwell's and Canal's messages: changes of one table are decoded together.
 
-``core.short_way`` says what that is. A layout has the names of a message and of its row, in their
-order, each of which but a few may be absent, and the names of its Kafka key. Decoded and encoded
-again, message and key must give the bytes that were sent: so there is no name that comes twice, no
-white space, and no value that the careful way would write in another way. What the two formats
-differ in, their modules say.
+``core.short_way`` explains fast paths. A layout has the names of a message and of its row, in
+their order, a few of which must be there, and the names of its Kafka key. A message and key that
+are decoded and encoded again must give the bytes that were sent. So there is no duplicate name,
+no white space, and no value that the careful path would write differently. The modules of the two
+formats define their differences.
 """
 
 from abc import abstractmethod
@@ -38,49 +38,50 @@ _MAX_NAMES: Final = 2000
 _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 _DATABASE: Final = b'"database":"'
 _TABLE: Final = b'"table":"'
-# What metadata has of its own, beside the message's fields.
+# Metadata's own names, beside the message's fields.
 _TAKEN: Final = KEY_UPDATE_NOTES | {"event_key", "event_key_encoding"}
 _IMAGES: Final = ("data", "old")
-# What has a column of its own.
+# Fields with a column of their own.
 _OF_EVENT: Final = frozenset({"database", "table", "type", *_IMAGES})
 
 _type_of: Callable[[Any], type] = type
-# Of a key's values. Absent ones are none.
+# The types of a key's values. Absent ones are missing.
 _PLAIN: Final[frozenset[type]] = frozenset({str, int, bool, type(None), Raw})
 _TEXT: Final[frozenset[type]] = frozenset({str})
 
-# For types that are made while the program runs.
+# For types that are created at run time.
 _literal: Any = Literal
 
 
 class Shape(NamedTuple):
-    """What changes of one table have in common."""
+    """The common properties of a table's changes."""
 
     database: str | None
     table: str | None
     key: Any
-    """What the Kafka key is like; None without one."""
+    """The form of the Kafka key; None without one."""
     constants: tuple[tuple[str, bytes], ...]
-    """Fields that are the same in all messages, as text."""
+    """Fields with the same text in all messages."""
     fields: tuple[str, ...]
-    """The names of the message's, in their order."""
+    """The names of the message's fields, in their order."""
     columns: tuple[str, ...]
-    """Those of the row."""
+    """The names of the row's columns."""
     lacking: frozenset[str] = frozenset()
-    """Those of the row's that some rows lack."""
+    """Columns that some rows lack."""
 
 
 class RecordKey(NamedTuple):
-    """Where record keys come from."""
+    """The source of record keys."""
 
     columns: dict[str, str]
-    """The row's names for the key's columns, in the order of names, and the parts of the Kafka key
-    that have their values; else the same names again."""
+    """The row's names for the key's columns, in the order of names, and the parts of the Kafka
+    key with their values; otherwise the same names again.
+    """
     is_kafka_key: bool
 
 
 Convert = Callable[[list[Any]], tuple[Sequence[Any], set[int]]]
-"""Converts texts of one column, and says at which places are those that don't fit."""
+"""Converts texts of one column. Returns them, and the places of those that don't fit."""
 
 
 class Layout:
@@ -107,13 +108,13 @@ class Layout:
         key_type: Any,
         record_key: RecordKey | None,
     ) -> None:
-        """``types`` are those of the message's fields.
-        Raises ``ValueError`` if messages of that shape can't be plain.
+        """``types`` are those of the message's fields. Raises ``ValueError`` if messages of that
+        shape can't be plain.
         """
         self.shape = shape
         self.constants = dict(shape.constants)
         self.converters: list[tuple[str, Convert]] = []
-        """Attributes of a row whose values are converted, and what converts them."""
+        """Attributes of a row whose values are converted, and their converters."""
         self.message = msgspec.json.Decoder(struct_of(types), float_hook=Raw)
         self.of_message = {name: f"f{place}" for place, name in enumerate(shape.fields)}
         self.of_row = {name: f"f{place}" for place, name in enumerate(shape.columns)}
@@ -128,7 +129,7 @@ class Layout:
 
 
 class Rows:
-    """Messages of a layout that are plain as far as is known, each with a place in all lists."""
+    """Messages of a layout that are plain as far as is known; lists have the same order."""
 
     __slots__ = ("images", "key_texts", "keys", "messages", "olds", "places")
 
@@ -142,18 +143,18 @@ class Rows:
         key_texts: list[Any],
     ) -> None:
         self.places = places
-        """Among all messages."""
+        """Their places among all messages."""
         self.messages = messages
         self.images = images
-        """The rows that they have."""
+        """The rows in them."""
         self.olds = olds
-        """What those were, where it is told; else None, or ``UNSET``."""
+        """The former rows, if the messages have them; else None, or ``UNSET``."""
         self.keys = keys
-        """As decoded; empty if they have none."""
+        """The keys as decoded; empty without keys."""
         self.key_texts = key_texts
 
     def keep(self, flags: Sequence[bool]) -> None:
-        """Drop the others."""
+        """Drop messages whose flag is false."""
         self.places = list(compress(self.places, flags))
         self.messages = list(compress(self.messages, flags))
         self.images = list(compress(self.images, flags))
@@ -169,17 +170,17 @@ class Rows:
 
 
 class ChangeFormat(Format[Shape, Layout, Rows]):
-    """How changes are told apart, and decoded together."""
+    """Recognizes changes, and decodes them together."""
 
     operations: ClassVar[dict[str, str]]
     """The types of messages that are rows."""
-    # What ``struct_of`` calls any may be absent.
+    # struct_of lets fields of type Any be absent.
     required: Any = object
     optional: Any = Any
     """The types of a row's columns."""
     constant_names: frozenset[str] = frozenset()
     needed: frozenset[str] = frozenset()
-    """Fields without which a message is no change, beside those that all formats have."""
+    """Fields without which a message is not a change, beside those that all formats need."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if value is None or len(value) > _MAX_BYTES:
@@ -263,7 +264,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         messages, lines = read
         flags = list(map(eq, texts, lines))
         if len(layout.shape.lacking) == len(layout.shape.columns):
-            # One that has no columns is no row.
+            # A row needs at least one column.
             nothing = self.without_columns
             flags = [fits and nothing not in text for fits, text in zip(flags, texts, strict=True)]
         row_keys: list[Any] = []
@@ -324,7 +325,9 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         )
 
     def _read_olds(self, layout: Layout, rows: Rows, unfit: set[int]) -> None:
-        """Make ``olds`` what the images were; unfit are those of which that can't be told so."""
+        """Set ``olds`` to the images before. The places of rows where that can't be derived are
+        added to ``unfit``.
+        """
         olds = {
             place: old
             for place, old in enumerate(rows.olds)
@@ -348,7 +351,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
                 unfit |= _convert(some, there, attribute, converters[attribute])
             images = list(map(rows.olds.__getitem__, there))
             if name in layout.shape.lacking:
-                # Only in the row before, it is behind all others.
+                # A column that is only in the row before comes last.
                 unfit.update(
                     place
                     for place, image in zip(there, images, strict=True)
@@ -390,7 +393,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         if where.is_kafka_key:
             columns += self.key_columns(layout, rows, list(where.columns.values()))
         for values in columns:
-            # Names in an object would have to be put in order.
+            # Names in an object would have to be sorted.
             if not _PLAIN.issuperset(map(_type_of, values)):
                 unfit.update(
                     place for place, value in enumerate(values) if type(value) not in _PLAIN
@@ -403,44 +406,44 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
     """The field of a row without columns."""
 
     def is_same(self, name: str, sent: bytes, known: bytes) -> bool:
-        """Whether a constant that was sent otherwise says the same."""
+        """Whether a constant that was sent with another text has the same meaning."""
         return False
 
     def row_of(self, data: Any) -> Any:
-        """The one row that a field has; others as they are."""
+        """The only row in a field; other values are returned unchanged."""
         return data
 
     @abstractmethod
     def key_shape(self, key: Any) -> Any:
-        """What a Kafka key is like; None for one that can't be plain."""
+        """The form of a Kafka key; None for one that can't be plain."""
 
     @abstractmethod
     def key_type(self, shape: Shape) -> Any:
-        """What decodes Kafka keys."""
+        """The type that decodes Kafka keys."""
 
     @abstractmethod
     def more_types(self, row: Any, old: Any) -> dict[str, Any]:
-        """The types of fields that are not just any. ``row`` and ``old`` are those of a row, and of
-        what it was.
+        """The types of fields that are more specific than Any. ``row`` and ``old`` are the types
+        of a row, and of its former values.
         """
 
     @abstractmethod
     def record_key(self, shape: Shape) -> RecordKey | None:
-        """Where record keys come from; None for messages without. ``ValueError`` if that depends
-        on the message.
+        """The source of record keys; None for messages without. Raises ``ValueError`` if that
+        depends on the message.
         """
 
     @abstractmethod
     def key_columns(self, layout: Layout, rows: Rows, names: list[str]) -> list[list[Any]]:
-        """The values that Kafka keys have for their parts."""
+        """The values of the Kafka keys' parts."""
 
     @abstractmethod
     def times(self, layout: Layout, rows: Rows) -> Sequence[int | None]:
-        """When each change happened."""
+        """The time of each change."""
 
 
 def _convert(rows: list[Any], places: Sequence[int], attribute: str, convert: Convert) -> set[int]:
-    """Convert a column of rows in place; those of the places whose value doesn't fit."""
+    """Convert a column of rows in place. Returns the places of values that don't fit."""
     values = list(map(attrgetter(attribute), rows))
     if not _TEXT.issuperset(map(_type_of, values)):
         known = [type(value) is str for value in values]
@@ -459,7 +462,7 @@ def _text_behind(mark: bytes, value: bytes) -> bytes:
 
 
 def _lines(rows: list[Any]) -> Lines | None:
-    """The images as JSON, a line for each; None if there is none."""
+    """The images as JSON, a line for each; None if there are none."""
     return partial(_encode_lines, rows) if rows.count(None) < len(rows) else None
 
 

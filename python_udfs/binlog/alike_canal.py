@@ -1,5 +1,5 @@
-"""The short way of ``canal_json``: messages of one row whose types are the same, whose values are
-all text, and whose numbers are numbers. ``alike`` does the rest.
+"""The fast path for ``canal_json``: messages of one row whose types are the same, whose values
+are all text, and whose numbers are numbers. ``alike`` does the rest.
 """
 
 import re
@@ -34,12 +34,12 @@ _TIDB: Final = "_tidb"
 _NUMBERS: Final = re.compile(rf"(?:{NUMBER.pattern}\n)*+", re.ASCII)
 
 _load = msgspec.json.Decoder(Any).decode
-# For types that are made while the program runs.
+# For types that are created at run time.
 _tuple: Any = tuple
 
 
 class CanalRows(ChangeFormat):
-    """How Canal's rows are told apart, and decoded together."""
+    """Recognizes Canal's rows, and decodes them together."""
 
     operations: ClassVar = {name: each for name, each in OPERATIONS.items() if each in ROWS}
     required = str | None
@@ -92,8 +92,8 @@ class CanalRows(ChangeFormat):
         raise AssertionError("the keys of Canal's rows are columns of theirs")
 
     def is_same(self, name: str, sent: bytes, known: bytes) -> bool:
-        # TiCDC has types in any order. Of the same parts no name comes twice, and no number is
-        # written otherwise.
+        # TiCDC has types in any order. With the same parts no name is duplicate, and no number is
+        # written differently.
         if name != _MYSQL_TYPE or _parts(sent) != _parts(known):
             return False
         try:
@@ -121,7 +121,7 @@ class CanalRows(ChangeFormat):
 
 
 def _parts(text: bytes) -> list[bytes]:
-    """What stands between the commas of an object, in an order of its own."""
+    """The parts between an object's commas, sorted."""
     return sorted(text[1:-1].split(b","))
 
 

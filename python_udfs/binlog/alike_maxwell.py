@@ -1,4 +1,4 @@
-"""The short way of ``maxwell_json``. A Kafka key is a table's, in either format; others are not
+"""The fast path for ``maxwell_json``. A Kafka key is a table's, in either format; others are not
 plain. ``alike`` does the rest.
 """
 
@@ -24,21 +24,21 @@ from python_udfs.core.events import Decoded
 from python_udfs.core.short_way import ShortWay
 from python_udfs.text.structs import struct_of
 
-# For types that are made while the program runs.
+# For types that are created at run time.
 _tuple: Any = tuple
 _NAMED: Final = ("database", "table")
 
 
 class _Key(NamedTuple):
-    """What a Kafka key is like."""
+    """The form of a Kafka key."""
 
     names: tuple[str, ...]
-    """Of its parts, in their order."""
+    """The names of its parts, in their order."""
     is_array: bool
 
 
 class MaxwellRows(ChangeFormat):
-    """How Maxwell's rows are told apart, and decoded together."""
+    """Recognizes Maxwell's rows, and decodes them together."""
 
     operations: ClassVar = {name: each for name, each in OPERATIONS.items() if each in ROWS}
     constant_names = frozenset({COLUMNS, camel(COLUMNS)})

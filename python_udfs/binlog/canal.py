@@ -19,7 +19,7 @@ it, ``ts`` when Canal had read it. Types and what they become:
     all others with isDdl: true    schema_change (CREATE, ALTER, ERASE, RENAME, CINDEX, DDL, ...)
     QUERY, GTID, XACOMMIT, XAROLLBACK, MHEARTBEAT, TIDB_WATERMARK     message
 
-All values are text. Their types are those of ``mysqlType``; where that is none of MySQL's, those of
+All values are text. Their types are those of ``mysqlType``; if that is not a MySQL type, those of
 ``sqlType`` (java.sql.Types):
 
 - Integers, decimals, floats, BIT, YEAR and BOOLEAN become numbers with the digits that were sent.
@@ -94,7 +94,7 @@ OPERATIONS: Final = {
 }
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
 ONLY_KEY: Final = ("onlyHandleKey", "claimCheckLocation")
-"""TiCDC's fields that say that only the key of a row was sent."""
+"""TiCDC's fields that mark a row of which only the key was sent."""
 
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
 NUMBERS: Final = "number"
@@ -148,18 +148,20 @@ _MYSQL_TYPES: Final = (
 _JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), NUMBERS) | dict.fromkeys(
     (-4, -3, -2, 2004), BYTES
 )
-# Of other types more than the first word is of no use, and it is remembered.
+# Only the first word of other types matters, and it is cached.
 _LONGEST_TYPE: Final = 64
-# What an event takes beside its texts.
+# The size of an event beside its texts.
 _EVENT_BYTES: Final = 256
 
 
 Kind = str | Labels
-"""What values of a column become: ``NUMBERS``, ``BYTES``, or labels."""
+"""How values of a column are converted: ``NUMBERS``, ``BYTES``, or labels."""
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
-    """The events of one Kafka message, one for each row; one ``invalid`` for one that is bad."""
+    """Decode one Kafka message. Returns an event for each row; a single ``invalid`` one for a bad
+    message.
+    """
     _, key_metadata = load_key(key)
     try:
         message = load_whole(value) if value else None
@@ -247,8 +249,8 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
 
 
 def _with_note(metadata: dict[str, Any], name: str, note: Any) -> dict[str, Any]:
-    """The metadata of a message and a note of ours; what has the note's name already is kept, with
-    all others, in ``message``.
+    """The metadata of a message with a note of ours; if a field has the note's name, all fields
+    go into ``message``.
     """
     return ({"message": metadata} if name in metadata else metadata) | {name: note}
 
@@ -263,7 +265,7 @@ def _refuse_only_key(extension: Any) -> None:
 
 
 def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list[Any] | None]:
-    """The rows of a message, and of each what it was, as far as that is told."""
+    """The rows of a message, and their former values, as far as the message has them."""
     place = "old" if operation == DELETE and message.get("data") is None else "data"
     rows = message.get(place)
     if type(rows) is not list or not rows:
@@ -285,7 +287,7 @@ def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list
             if row is not None and type(row) is not dict:
                 raise BadField(f"$.old[{index}]: expected an object or null, got {kind_of(row)}")
     elif place == "data" and old is not None:
-        # Of what was inserted or deleted it says nothing: metadata keeps it.
+        # It has no meaning for inserts and deletes: metadata keeps it.
         return rows, None
     message.pop("old", None)
     return rows, old if operation == UPDATE else None
@@ -302,7 +304,7 @@ def key_names(message: dict[str, Any]) -> frozenset[str]:
 
 
 def names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
-    """The names as the row has them, where that can be told."""
+    """The names in the row's spelling, where that is unambiguous."""
     in_row: dict[str, str | None] = {}
     for name in row:
         folded = name.lower()
@@ -311,7 +313,7 @@ def names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
 
 
 def kinds_of(message: dict[str, Any]) -> dict[str, Kind]:
-    """The columns whose values are more than text. What ``mysqlType`` says is surer."""
+    """The columns whose values are more than text. ``mysqlType`` is more reliable."""
     kinds: dict[str, Kind] = {}
     for field in ("sqlType", "mysqlType"):
         types = message.get(field)
@@ -344,7 +346,7 @@ def is_binary(mysql_type: str) -> bool:
 
 @lru_cache(4096)
 def _kind_of_type(declared: str) -> str | None:
-    """None for a type that is none of MySQL's."""
+    """None for a type that is not MySQL's."""
     words = re.split(r"[^a-z]", declared.strip().lower(), maxsplit=1)
     return _MYSQL_TYPES.get(words[0])
 
@@ -352,7 +354,9 @@ def _kind_of_type(declared: str) -> str | None:
 def _convert(
     row: dict[str, Any], kinds: dict[str, Kind], image: str, untyped: list[str], budget: Budget
 ) -> None:
-    """Give the values of a row their types; what has another stays as it was sent, and is told."""
+    """Convert the values of a row to their types; those that don't fit stay as sent, and are
+    noted.
+    """
     for name, value in row.items():
         kind = kinds.get(name)
         if kind is None or type(value) is not str:

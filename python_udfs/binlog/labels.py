@@ -1,4 +1,4 @@
-"""The labels of MySQL's ENUM and SET, of which Canal ships the places.
+"""The labels of MySQL's ENUM and SET, which Canal ships by their places.
 
 MySQL's log has the place of an ENUM's label, from 1 on, and a bit for each label of a SET. Canal
 and TiCDC pass those on as they are (``sqlType`` 4 and -7), and the list of labels with them:
@@ -29,17 +29,18 @@ _LABEL: Final = re.compile(
 _ESCAPED: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a"}
 _PLACE: Final = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
-# What sqlType says of places: INTEGER of an ENUM; BIT of a SET, and what Canal has for null there.
+# sqlType of values that are places: INTEGER of an ENUM; BIT of a SET, and Canal's value for null
+# there.
 _OF_ENUM: Final = frozenset({4})
 _OF_SET: Final = frozenset({-7, -2, -3, -4, 2004})
 _MOST_OF_SET: Final = 64
-# Of a longer type the labels are not read. With their texts they take so many times its bytes.
+# The labels of a longer type are not read. Their texts take this many times its bytes.
 _LONGEST_LIST: Final = 64 * 1024
 _LABEL_BYTES: Final = 40
 
 
 class Labels(NamedTuple):
-    """What is known of the values of an ENUM or a SET."""
+    """The known facts about the values of an ENUM or a SET."""
 
     texts: tuple[str, ...]
     """Empty if they are not listed."""
@@ -49,7 +50,7 @@ class Labels(NamedTuple):
     """Whether values that are digits are places, by ``sqlType``."""
 
     def text(self, value: str) -> str | None:
-        """The label of a value, or the labels of a SET; None for digits that have no place."""
+        """The label of a value, or the labels of a SET; None for digits without a place."""
         if not self.texts or not _PLACE.fullmatch(value):
             return value
         if value in self.known and not self.are_places:
@@ -63,7 +64,7 @@ class Labels(NamedTuple):
 
     @property
     def may_be_places(self) -> bool:
-        """Whether a label could be taken for a place."""
+        """Whether a label could be mistaken for a place."""
         most = 2 ** len(self.texts) - 1 if self.is_set else len(self.texts)
         return any(_PLACE.fullmatch(text) and int(text) <= most for text in self.texts)
 
@@ -72,12 +73,12 @@ _lists: Final[Recent[str, tuple[tuple[str, ...], frozenset[str]]]] = Recent(256,
 
 
 def has_labels(mysql_type: str) -> bool:
-    """Whether a type of MySQL's is ENUM or SET."""
+    """Whether one of MySQL's types is ENUM or SET."""
     return _LABELLED.match(mysql_type) is not None
 
 
 def labels_of(mysql_type: str, sql_type: Any) -> Labels:
-    """What both types of a column say of its values, of an ENUM or a SET."""
+    """The labels of an ENUM or SET column, from both of its types."""
     is_set = mysql_type.lstrip()[:1] in "sS"
     listed = _lists.get(mysql_type)
     if listed is None:
@@ -91,7 +92,7 @@ def labels_of(mysql_type: str, sql_type: Any) -> Labels:
 
 
 def _list(mysql_type: str) -> tuple[str, ...]:
-    """The labels of a type; none if it has no list."""
+    """The labels in a type; empty if it has no list."""
     texts: list[str] = []
     end = mysql_type.find("(")
     while end >= 0 and (found := _LABEL.match(mysql_type, end + 1)):

@@ -84,17 +84,17 @@ OPERATIONS: Final = {
     },
 }
 ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
-# What has a column of its own.
+# Fields with a column of their own.
 _TAKEN: Final = ("database", "table")
 _TAKEN_OF_ROWS: Final = (*_TAKEN, "type", "data")
 _ENCRYPTED: Final = "encrypted"
 _HOW_TO_READ: Final = "encrypted: set Maxwell's encrypt to none"
 PK: Final = "pk."
-"""Before a column's name in a Kafka key that is an object."""
+"""Prefixes a column's name in a Kafka key that is an object."""
 COLUMNS: Final = "primary_key_columns"
 VALUES: Final = "primary_key"
 _UNDERSCORE: Final = re.compile("_(.?)", re.DOTALL)
-# In seconds it is the year 5138, in milliseconds March 1973.
+# As seconds it is the year 5138, as milliseconds March 1973.
 _FIRST_MS: Final = 10**11
 
 
@@ -102,15 +102,15 @@ class _Key(NamedTuple):
     """A Kafka key."""
 
     metadata: dict[str, Any]
-    """Its part of an event's; empty without a key."""
+    """The key's part of an event's metadata; empty without a key."""
     columns: dict[str, Any] | None = None
-    """Of the row's key, by their names in lower case."""
+    """The columns of the row's key, by their names in lower case."""
     database: str | None = None
     table: str | None = None
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
-    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     event_key = _read_key(key)
     try:
         message = load_whole(value) if value else None
@@ -174,7 +174,7 @@ def _event(message: Any, key: _Key) -> Event:
 
 
 def _before(message: dict[str, Any], row: dict[str, Any]) -> bytes | None:
-    """The row before an update; None if that is not told."""
+    """The row before an update; None if the message does not tell it."""
     old = message.pop("old", None)
     if old is None:
         return None
@@ -218,8 +218,8 @@ def _key_text(columns: dict[str, Any]) -> bytes:
 
 
 def name_in(row: dict[str, Any], name: str) -> str | None:
-    """The name that a row has for a column, which a key has in lower case, and never in camel case;
-    None if it has none, or two that could be it.
+    """The row's name for a column, which a key has in lower case, and never in camel case; None
+    if the row has no such name, or two.
     """
     in_camel = camel(name)
     for same in (name, in_camel):
@@ -249,7 +249,7 @@ def _occurred_at(message: dict[str, Any]) -> int | None:
 
 
 def milliseconds(time: int) -> int | None:
-    """A time of Maxwell's; None for zero, and for what no timestamp can hold."""
+    """A time of Maxwell's in milliseconds; None for zero, and beyond the range of timestamps."""
     found = time if time >= _FIRST_MS else time * 1000
     return found if 0 < found <= MAX_TIME_MS else None
 
@@ -266,7 +266,7 @@ def _found(message: dict[str, Any], name: str) -> str:
 
 
 def _read_key(key: bytes | None) -> _Key:
-    """A Kafka key. One that is none of Maxwell's is no error: it is kept."""
+    """A Kafka key. One that is not Maxwell's is no error: it is kept."""
     tree, metadata = load_key(key)
     database = table = None
     columns: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""What all decoders share: events, errors, limits, paths."""
+"""The common parts of all decoders: events, errors, limits, paths."""

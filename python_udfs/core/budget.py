@@ -1,9 +1,10 @@
-"""One budget for each payload: how much may be made of it, in events and in text.
+"""A budget for each payload limits what is made from it, in events and in text.
 
-Most of what a decoder makes is as large as what was shipped. The rest can be far larger than the
-payload: a path is written for each of many small values, a scale turns three bytes into thousands
-of digits, a byte that is no record becomes an event with a sentence. All of that is spent from one
-budget, before it is made, so no payload can take more memory than a small multiple of its bytes:
+Most of a decoder's output is as large as its input. The rest can be far larger than the payload:
+a path is written for each of many small values, a scale turns three bytes into thousands of
+digits, a byte that is not a record becomes an event with a sentence. All of that is spent from
+one budget, before it is made, so no payload can take more memory than a small multiple of its
+bytes:
 
     budget = Budget(len(key) + len(value))
     budget.spend(digits)             what is about to be written, in bytes
@@ -16,12 +17,12 @@ from typing import Final
 from python_udfs.core.errors import TooLarge
 from python_udfs.core.limits import BUDGET_BYTES, BUDGET_FACTOR
 
-# What keeps a text beside the text itself: its place in a dict or a list.
+# The overhead of a text: its place in a dict or a list.
 _PLACE_BYTES: Final = 64
 
 
 class Budget:
-    """What may still be made of one payload, in bytes of memory."""
+    """The memory in bytes that may still be used for one payload."""
 
     __slots__ = ("bytes", "left")
 
@@ -30,13 +31,13 @@ class Budget:
         self.left = self.bytes
 
     def spend(self, size: int) -> None:
-        """Take ``size`` bytes. ``TooLarge`` if fewer are left; what is left stays as it is then, so
-        that something smaller may still be made.
+        """Take ``size`` bytes. ``TooLarge`` if fewer are left; the rest then stays available for
+        something smaller.
         """
         if size > self.left:
             raise TooLarge(f"more than the {self.bytes} bytes that may be made of the payload")
         self.left -= size
 
     def spend_text(self, text: str) -> None:
-        """Take what it costs to keep a text that was made. Raises ``TooLarge``."""
+        """Take the cost of keeping a text that was made. Raises ``TooLarge``."""
         self.spend(getsizeof(text) + _PLACE_BYTES)

@@ -1,4 +1,4 @@
-"""The one family of errors by which a decoder says that a payload is bad.
+"""The family of errors for bad payloads.
 
 A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any other exception is a
 bug in a decoder; the registry makes a ``DecoderFailed`` of it, so that one message can't stop all
@@ -8,7 +8,7 @@ topics, and ``dbt test`` fails on those.
 from pathlib import Path
 from typing import ClassVar, Final
 
-# Of what an exception says: it may quote the payload.
+# The longest text of an exception: it may quote the payload.
 _LONGEST_REASON: Final = 500
 
 
@@ -36,7 +36,7 @@ class NotMessagePack(DecodeError):
 
 
 class NotJson(DecodeError):
-    """Text that is no JSON."""
+    """Text that is not JSON."""
 
     code = "not_json"
 
@@ -48,7 +48,7 @@ class BadShape(DecodeError):
 
 
 class BadVersion(DecodeError):
-    """A version of the format that is not known."""
+    """An unknown version of the format."""
 
     code = "bad_version"
 
@@ -90,26 +90,26 @@ class UnknownFormat(DecodeError):
 
 
 class UnknownSchema(DecodeError):
-    """No schema has the id that the payload names, or it is none that its format can use."""
+    """No schema has the id that the payload names, or its format can't use the schema."""
 
     code = "unknown_schema"
 
 
 class DecoderFailed(DecodeError):
-    """A decoder raised something else: an error of ours, not of the payload's."""
+    """A decoder raised another exception: a bug of ours, not an error of the payload."""
 
     code = "decoder_failed"
 
     @classmethod
     def by(cls, error: Exception) -> "DecoderFailed":
-        """What to say of an exception: its class, what it says, and where it was raised."""
+        """The error for an exception: its class, its text, and where it was raised."""
         try:
             reason = str(error)
         except Exception:
             reason = "an exception that can't be written"
         if len(reason) > _LONGEST_REASON:
             reason = f"{reason[: _LONGEST_REASON // 2]}...{reason[-_LONGEST_REASON // 2 :]}"
-        # A text may hold half a character, which no column can.
+        # A text may contain half a character, which no column can hold.
         reason = reason.encode("utf-8", "backslashreplace").decode()
         traceback, where = error.__traceback__, ""
         while traceback is not None:
@@ -120,4 +120,4 @@ class DecoderFailed(DecodeError):
 
 
 CODES: Final = tuple(error.code for error in DecodeError.__subclasses__())
-"""All that ``error_code`` can be."""
+"""All values of ``error_code``."""

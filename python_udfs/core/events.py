@@ -1,8 +1,8 @@
 """The uniform change event: what every decoder returns, one per change in a payload.
 
-The fields are what an event is by contract (``silver.other_events`` has them as columns); position
-and Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON text in ``bytes``,
-ready for an Arrow string array or for ``msgspec.Raw``.
+The fields are an event's contract (``silver.other_events`` has them as columns); the caller adds
+position and Kafka timestamp. JSON columns are UTF-8 JSON text in ``bytes``, ready for an Arrow
+string array or for ``msgspec.Raw``.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,16 +27,17 @@ SCHEMA_CHANGE = "schema_change"
 INVALID = "invalid"
 
 FORGOTTEN = "lakehouse.forgotten"
-"""The header of a message that `lakehouse forget` has taken bytes out of, and what stands in the
-place of a record of a batch, and of its key.
+"""The header of a message from which `lakehouse forget` has removed bytes, and the placeholder of
+a removed record in a batch, and in its key.
 """
 
 KEY_UPDATE_NOTES = frozenset({"old_key", "new_key"})
-"""What metadata calls the other key of a key update. SQL takes what has such a name for one, so in
-every format a field of the payload by that name is put aside."""
+"""Metadata's names of the other key of a key update. SQL interprets any field of that name, so
+every format moves a payload's field of the same name aside.
+"""
 
-# First and last millisecond that a Spark timestamp, a Python datetime and ISO 8601 text can all
-# hold: 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
+# The first and last millisecond that a Spark timestamp, a Python datetime and ISO 8601 text can
+# all hold: 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
 MIN_TIME_MS = -62_135_596_800_000
 MAX_TIME_MS = 253_402_300_799_999
 
@@ -67,7 +68,7 @@ class Event(NamedTuple):
     expires_at: int | None = None
     """UTC milliseconds since the epoch, between MIN_TIME_MS and MAX_TIME_MS, or None."""
     metadata: bytes | None = None
-    """JSON object of whatever else the payload said, or None if there is nothing else."""
+    """JSON object of everything else in the payload, or None without anything else."""
     error_code: str | None = None
     error_detail: str | None = None
 
@@ -78,28 +79,29 @@ class Event(NamedTuple):
 
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
-"""What decodes one Kafka message, from its key and its value."""
+"""Decodes one Kafka message, from its key and its value."""
 Headers = Sequence[tuple[str, bytes | None]]
 """Names and values of a message's headers."""
 DecodeHeaded = Callable[[bytes | None, bytes | None, Headers | None], list[Event]]
-"""What decodes one that says something in its headers too."""
+"""Decodes a message that also has information in its headers."""
 
 
 Lines = Callable[[], bytes]
-"""Writes a column of JSON texts as one text: the rows' texts with a line break behind each (inside
-JSON there is none), ``null`` for none."""
+"""Writes a column of JSON texts as one text: the rows' texts with a line break after each (inside
+JSON there is none), ``null`` for a missing one.
+"""
 
 
 class EventColumns(NamedTuple):
-    """Events of one table by column, of payloads that hold one each. Each changes a row; those of
-    Aerospike are writes. None is one of the two of a key update.
+    """Events of one table by column, from payloads with one event each. Each changes a row; those
+    of Aerospike are writes. None of them is part of a key update.
 
-    Texts are written when they are asked for: until then what they are made of is kept, which takes
-    ten times the memory. A column that is None has no value in any row.
+    Texts are written on demand: until then their source is kept, which takes ten times the
+    memory. A column that is None has no value in any row.
     """
 
     operation: str | Sequence[str]
-    """One for all rows, or each row's."""
+    """One operation for all rows, or each row's."""
     source_database: str | None
     source_schema: str | None
     source_table: str | None
@@ -110,9 +112,9 @@ class EventColumns(NamedTuple):
     expires_at: Sequence[int | None] | None
     metadata: Lines
     key_names: tuple[str, ...] = ()
-    """Those that each record key has; empty if there are none, or texts alone say so."""
+    """The names in each record key; empty if there are none, or only the texts have them."""
     images: RowImages | None = None
-    """Both images as they were decoded; None if they are no more than texts."""
+    """Both images as they were decoded; None if there are only texts."""
 
     @property
     def source(self) -> Source:
@@ -120,7 +122,7 @@ class EventColumns(NamedTuple):
         return self.source_database, self.source_schema, self.source_table
 
     def events(self) -> list[Event]:
-        """The same as one event each."""
+        """The same events, one object each."""
         rows = zip(
             repeat(0),
             repeat(self.operation) if isinstance(self.operation, str) else self.operation,
@@ -136,18 +138,18 @@ class EventColumns(NamedTuple):
             repeat(None),
             repeat(None),
         )
-        # In half the time that Event() takes.
+        # In half the time of Event().
         return [tuple.__new__(Event, row) for row in rows]
 
 
 @dataclass
 class Decoded:
-    """The events of many messages, by the messages' places among them. Each message is in one of
-    the two.
+    """The events of many messages, by the messages' places. Each message is in exactly one of the
+    two.
     """
 
     columns: list[tuple[Sequence[int], EventColumns]] = field(default_factory=list)
-    """Messages that are alike."""
+    """Messages that were decoded together."""
     events: dict[int, list[Event]] = field(default_factory=dict)
     """All others."""
 

@@ -8,10 +8,10 @@ MAX_DEPTH = 256
 # Kafka brokers are rarely set above 10 MB a message; a larger payload is a mistake, not a record.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 
-# What may be made of one payload beside its own values as they were shipped (paths in metadata, the
-# digits of decimals, events that report errors): so many bytes for each of its bytes, and so many
-# for any payload. See ``budget``. With what the values themselves take, decoding stays below 40
-# times the payload plus 64 MiB. An event with its sentence takes some 600 bytes, a path in metadata
+# The memory for one payload beside its own values as they were shipped (paths in metadata, the
+# digits of decimals, events that report errors): this many bytes for each of its bytes, plus this
+# many for any payload. See ``budget``. With the values themselves, decoding stays below 40 times
+# the payload plus 64 MiB. An event with its sentence takes some 600 bytes, a path in metadata
 # some 130: a list of twenty-byte blobs, each with its path, needs six times its bytes.
 BUDGET_FACTOR = 8
 BUDGET_BYTES = 8 * 1024 * 1024

@@ -1,30 +1,30 @@
-"""Whether a short way of decoding pays, measured in seconds that this thread works.
+"""Measure whether a fast path pays, in seconds of this thread's work.
 
-- ``Learning``: making layouts takes a small part of all time that decoding takes.
-- ``Pace``: a table whose messages take longer with the short way than without goes the careful way
-  for a while, each time twice as long.
+- ``Learning``: making layouts takes a small part of the total decoding time.
+- ``Pace``: a table whose messages take longer on the fast path than without it takes the careful
+  path for a while, each time twice as long.
 """
 
 from collections.abc import Callable
 from time import thread_time
 from typing import Final
 
-# Of the seconds that decoding takes, and what may be spent at once: a layout takes about one
-# thousandth of a second.
+# The part of the decoding time, and the amount that may be spent at once: a layout takes about
+# one millisecond.
 _LEARNING_PART: Final = 0.03
 _FIRST_SECONDS: Final = 0.02
 
-# A short way pays if it takes at most so much of the careful way's time.
+# A fast path pays if it takes at most this part of the careful path's time.
 _PAYS: Final = 0.95
 _FIRST_REST: Final = 64
-# What is tried in vain costs some hundredths of what so many messages take.
+# A failed attempt costs some hundredths of what this many messages take.
 _LONGEST_REST: Final = 8192
-# How much the newest measurement counts.
+# The weight of the newest measurement.
 _NEWEST: Final = 0.25
 
 
 class Learning:
-    """How much time may be spent on layouts."""
+    """The time that may be spent on layouts."""
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.clock = clock
@@ -43,21 +43,21 @@ class Learning:
 
 
 class Pace:
-    """Whether the short way pays for a table."""
+    """Whether the fast path pays for a table."""
 
     __slots__ = ("_next_rest", "_part", "_resting", "careful")
 
     def __init__(self) -> None:
         self.careful: float | None = None
-        """Seconds that a message takes on the careful way."""
+        """Seconds that a message takes on the careful path."""
         self._part: float | None = None
-        """What the short way takes of the careful way's time, since it last rested."""
+        """The fast path's part of the careful path's time, since it last rested."""
         self._resting = 0
-        """So many messages more go the careful way."""
+        """The number of further messages that take the careful path."""
         self._next_rest = _FIRST_REST
 
     def rests(self, messages: int) -> bool:
-        """Whether so many messages are to go the careful way."""
+        """Whether this many messages are to take the careful path."""
         if self._resting <= 0:
             return False
         self._resting -= messages
@@ -69,14 +69,16 @@ class Pace:
     def went_short(
         self, tried: int, taken: int, seconds: float, careful: float | None = None
     ) -> None:
-        """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds.
+        """Record an attempt: of ``tried`` messages ``taken`` were decoded, in ``seconds``
+        altogether.
 
-        ``careful`` is for ``Pace.careful`` while that isn't known: what other messages take.
+        ``careful`` stands for ``Pace.careful`` while that isn't known: the time of other
+        messages.
         """
         careful = self.careful or careful
         if not careful:
             return
-        # What is tried in vain counts as if it had decoded half a message.
+        # A failed attempt counts as if it had decoded half a message.
         self._part = _average(self._part, seconds / (careful * max(taken, 0.5)))
         if self._part <= _PAYS:
             self._next_rest = _FIRST_REST

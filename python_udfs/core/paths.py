@@ -15,7 +15,7 @@ _LONGEST_SHOWN: Final = 200
 
 
 def step_text(step: int | str) -> str:
-    """One step of a path as it is written: ``[0]``, ``.name`` or ``["other name"]``."""
+    """One step of a path as text: ``[0]``, ``.name`` or ``["other name"]``."""
     if isinstance(step, int):
         return f"[{step}]"
     if _IDENTIFIER.fullmatch(step):
@@ -33,8 +33,8 @@ def path_text(path: Path, root: str = "$") -> str:
 
 
 class PathTexts:
-    """``path_text`` of one path after the other. What a path has in common with the one before is
-    not written again: many values may be behind the same two hundred steps.
+    """``path_text`` of successive paths. The common part with the previous path is not written
+    again: many values may be below the same two hundred steps.
     """
 
     __slots__ = ("_ends", "_places", "_steps", "_text")
@@ -42,12 +42,13 @@ class PathTexts:
     def __init__(self) -> None:
         self._text = "$"
         self._steps: list[tuple[Any, ...]] = []
-        """The path of the text, as each path from the root to it."""
+        """The path of the current text, as all paths from the root to it."""
         self._ends: list[int] = [1]
-        """How much of the text is the root, and each of those paths."""
+        """The length of the text of the root, and of each of those paths."""
         self._places: dict[int, int] = {}
-        """The place of each of them, by what it is, not by what it says: as long as they are kept,
-        nothing else can have their ids."""
+        """The index of each of them, by identity, not by value: as long as they are kept, nothing
+        else can have their ids.
+        """
 
     def of(self, path: Path) -> str:
         """The text of a path."""
@@ -71,7 +72,7 @@ class PathTexts:
 
 
 def shorten(text: str) -> str:
-    """A path, or a name or value, for a sentence: the middle of a very long one is left out."""
+    """A path, or a name or value, for a sentence: a very long one loses its middle."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     half = _LONGEST_SHOWN // 2

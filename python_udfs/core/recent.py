@@ -1,4 +1,4 @@
-"""What was used last is remembered: one cache for all that decoders keep."""
+"""An LRU cache for everything that decoders remember."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """A dict of what was used last: at most so many entries, and so many bytes of them all."""
+    """A dict of the most recently used entries, limited by their number and total bytes."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -27,7 +27,7 @@ class Recent(Generic[_Key, _Value]):
         return entry[0]
 
     def add(self, key: _Key, value: _Value, size: int) -> None:
-        """Remember a value that ``get`` has not found. ``size`` is in bytes, about."""
+        """Add a value that ``get`` has not found. ``size`` is approximate, in bytes."""
         self._entries[key] = value, size
         self._bytes += size
         while self._bytes > self._most_bytes or len(self._entries) > self._most:

@@ -1,5 +1,5 @@
-"""Row images as a decoder has them before it writes their text: whoever wants fields alone takes
-them here, and no text is written and read again.
+"""Row images as decoded, before their text is written: a reader that needs only fields takes them
+here, and no text is written and read again.
 """
 
 from abc import ABC, abstractmethod
@@ -10,14 +10,13 @@ from typing import Any, Final
 
 from msgspec import UNSET, structs
 
-# In a partial image, the field that says what has changed, and its own fields
-# (``debezium.mongodb``).
+# In a partial image, the field with the changes, and its own fields (``debezium.mongodb``).
 PARTIAL: Final = "$partial"
 UPDATED: Final = "updated"
 TRUNCATED: Final = "truncated"
 
 EncodeLines = Callable[[Any], bytes]
-"""Writes values as an image's text has them, a line for each."""
+"""Writes values in the form of an image's text, a line for each."""
 
 
 class RowImages(ABC):
@@ -32,17 +31,19 @@ class RowImages(ABC):
 
     @abstractmethod
     def rows(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        """The values of each field in the images after the changes, or else before them, of events
-        that have one; ``UNSET`` where an image does not name it.
+        """The values of each field in the images after the changes, or else before them, of
+        events that have one; ``UNSET`` where an image lacks it.
         """
 
     @abstractmethod
     def earlier(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        """The same of the images before of events that have both."""
+        """The values in the images before, of events that have both."""
 
 
 class StructImages(RowImages):
-    """Images as Structs, those before of one type, and those after. None is none."""
+    """Images as Structs: those before of one type, and those after of another. Missing ones are
+    None.
+    """
 
     def __init__(
         self, befores: Sequence[Any], afters: Sequence[Any], encode_lines: EncodeLines
@@ -72,7 +73,7 @@ class StructImages(RowImages):
 
 
 class ColumnImages(RowImages):
-    """One image of each event, by column; all name the same fields."""
+    """One image of each event, by column; all have the same fields."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class ColumnImages(RowImages):
         columns: Callable[[], Mapping[str, Sequence[Any]]],
         encode_lines: EncodeLines,
     ) -> None:
-        """``has_before``: whether the image is the one before; of all others it is that after."""
+        """``has_before``: whether the image is the one before; otherwise it is the one after."""
         super().__init__(has_before, list(map(not_, has_before)), encode_lines)
         self._columns = columns
 
@@ -94,7 +95,7 @@ class ColumnImages(RowImages):
 
 
 def _fields(images: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]]:
-    """Fields of Structs. All of a Struct's at once are three times as fast as one by one."""
+    """Fields of Structs. Reading all of a Struct's at once is three times as fast as one by one."""
     if not images:
         return [()] * len(names)
     kinds: dict[Any, tuple[str, ...]]

@@ -1,17 +1,17 @@
-"""The short way: messages that are alike are decoded together. There is one, for all formats.
+"""The fast path: messages that are alike are decoded together. It is the same for all formats.
 
-Idea: a table's messages have the same names in the same order, with the same types. What they have
-in common, a layout, is learned from a few of them; it takes many apart in one call, in C.
-Precondition: a message has a layout's parts and no others, and nothing of it is lost: what was read
-of it gives the bytes that were sent when it is written again, and the careful way would not write
-any of its values in another way.
-Fallback: a message that isn't like that is decoded by the careful way, the format's ``decode``,
-alone; its neighbours are not. There are no errors here, and both ways give the same events.
-Never slower: where the short way doesn't pay it isn't gone, and making layouts takes a small part
-of all time (``pace``).
+Idea: a table's messages have the same names in the same order, with the same types. A layout,
+their common part, is learned from a few of them; it decodes many in one call, in C.
+Precondition: a message has a layout's parts and no others, and nothing of it is lost: written
+again, it gives the bytes that were sent, and the careful path would not write any of its values
+differently.
+Fallback: any other message is decoded alone by the careful path, the format's ``decode``; its
+neighbours are not affected. There are no errors here, and both paths give the same events.
+Never slower: where the fast path doesn't pay it isn't taken, and making layouts takes a small part
+of the total time (``pace``).
 
-A format says how its messages are told apart and what their layouts are (``Format``).
-What is remembered, and when is tried or learned what, is decided here.
+A format defines how its messages are told apart and what their layouts are (``Format``). This
+module decides what is cached, and when to try or learn something.
 """
 
 from abc import ABC, abstractmethod
@@ -26,16 +26,17 @@ Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
 Names = tuple[bytes, ...]
 
-# Of so few messages one by one is as fast.
+# So few messages are as fast one by one.
 _FEWEST: Final = 8
-# How many messages a layout is learned from at a time, and how many of them are tried first where
-# not all are plain.
+# The number of messages from which a layout is learned at a time, and the number that are tried
+# first where not all are plain.
 LESSON: Final = 16
-# When the short way has tried so many messages of a table, and after each rest, some of those that
-# it has decoded go the careful way too, for their time: those that it leaves over may take longer.
+# After the fast path has tried this many messages of a table, and after each rest, some of those
+# that it has decoded also take the careful path, to measure its time: the messages that it leaves
+# over may take longer.
 _UNPROBED: Final = 8192
 _PROBE: Final = 16
-# Of what is remembered. The decoders of a layout take some 20 KB, those of many columns 100 KB.
+# Cache limits. The decoders of a layout take some 20 KB, those of many columns 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_TABLES_BYTES: Final = 32 * 1024 * 1024
 _TABLE_BYTES: Final = 64 * 1024
@@ -46,15 +47,15 @@ class Rows(Protocol):
     """Messages that a layout has read."""
 
     places: Sequence[int]
-    """Among all messages."""
+    """Their places among all messages."""
 
 
 class Layout(Protocol):
-    """What messages have in common, and the decoders made for them."""
+    """The common part of messages, and the decoders made for it."""
 
     @property
     def shape(self) -> Any:
-        """What the layout was made of."""
+        """The shape from which the layout was made."""
 
 
 _Shape = TypeVar("_Shape")
@@ -63,12 +64,12 @@ _Rows = TypeVar("_Rows", bound=Rows)
 
 
 class Format(ABC, Generic[_Shape, _Layout, _Rows]):
-    """What the short way asks of a format. ``Names`` tell the messages of a table from others,
-    mostly: where they don't, no layout fits.
+    """A format's part of the fast path. ``Names`` usually tell the messages of a table from
+    others; where they don't, no layout fits.
     """
 
     bytes_of_names: int = 1
-    """What is remembered of names takes so many times their bytes."""
+    """The size of cached names, as a multiple of their bytes."""
 
     def prefixes(self, key: bytes | None, value: bytes | None) -> Names:
         """Names that tell the messages of a topic from others."""
@@ -76,50 +77,52 @@ class Format(ABC, Generic[_Shape, _Layout, _Rows]):
 
     @abstractmethod
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        """Names that tell the messages of a table from others; none for what can't be plain."""
+        """Names that tell the messages of a table from others; empty for messages that can't be
+        plain.
+        """
 
     @abstractmethod
     def shape(self, names: Names, key: bytes | None, value: bytes) -> _Shape | None:
-        """What a message is like; None if it isn't plain."""
+        """The shape of a message; None if it isn't plain."""
 
     def merged(self, known: _Shape, seen: _Shape) -> _Shape | None:
-        """The shape of messages of both; None if there is none."""
+        """The common shape of messages of both; None without one."""
         return known if known == seen else None
 
     @abstractmethod
     def layout(self, names: Names, shape: _Shape) -> _Layout:
-        """Raises ``ValueError`` if messages of that shape can't be plain."""
+        """The layout of a shape. Raises ``ValueError`` if messages of that shape can't be plain."""
 
     @abstractmethod
     def rows(
         self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
     ) -> _Rows | None:
-        """Those of the messages at those places that have the layout; None if hardly any has."""
+        """The messages at these places that have the layout; None if hardly any has."""
 
     @abstractmethod
     def columns(self, layout: _Layout, rows: _Rows) -> EventColumns | None:
         """The events of messages that have the layout. Those that turn out not to be plain are
-        dropped from ``rows``; None if no other is left.
+        dropped from ``rows``; None if none is left.
         """
 
 
 class _Table:
-    """What is known of a table's messages."""
+    """The state of a table's fast path."""
 
     __slots__ = ("layouts", "lessons", "names", "pace", "unprobed")
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.layouts: list[Layout] = []
-        """That used last in front."""
+        """The last used one first."""
         self.pace = Pace()
         self.lessons = Pace()
-        """Rests when what was learned decodes few messages, or nothing could be."""
+        """Rests when the learned layouts decode few messages, or none could be learned."""
         self.unprobed = _UNPROBED
-        """How many messages were tried since the careful way was measured by some."""
+        """The number of messages tried since the careful path was last measured."""
 
     def rests(self, messages: int) -> bool:
-        """Whether so many messages are to go the careful way."""
+        """Whether this many messages are to take the careful path."""
         if not self.pace.rests(messages):
             return False
         self.lessons.rests(messages)
@@ -133,7 +136,7 @@ class ShortWay:
     def __init__(
         self, decode: Decode, format: Format[Any, Any, Any], learning: Learning | None = None
     ) -> None:
-        """``decode`` is the format's careful way."""
+        """``decode`` is the format's careful path."""
         self._decode = decode
         self._format = format
         self.learning = learning or Learning()
@@ -141,7 +144,7 @@ class ShortWay:
         self._last: _Table | None = None
         self._paces: Recent[Names, Pace] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
         self._pace = Pace()
-        """Of batches that begin with such prefixes as this one."""
+        """The pace of batches that begin with the same prefixes."""
         self._careful_seconds = 0.0
 
     def decode_batch(self, keys: Messages, values: Messages) -> Decoded:
@@ -154,13 +157,13 @@ class ShortWay:
         if last is not None and (len(values) < _FEWEST or last.rests(len(values))):
             last = None
         if last is not None:
-            # A topic has one table as a rule.
+            # A topic usually has one table.
             rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
             if not rest:
                 return decoded
         self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
-        # Where the last table's layouts decode nothing any more, something has changed, and what
-        # rests for others is looked at all the same.
+        # If the last table's layouts decode nothing any more, something has changed, and a table
+        # whose fast path rests is tried all the same.
         is_changed = last is not None and len(rest) == len(values)
         if self._pace.rests(len(rest)) and not is_changed:
             self._carefully(decoded, rest, keys, values, self._pace)
@@ -173,15 +176,15 @@ class ShortWay:
             table = self._table(names) if len(places) >= _FEWEST else None
             if table is None:
                 self._carefully(decoded, places, keys, values, self._pace)
-            # If that has just been found not to pay, it may be for messages that are new: they
-            # are to be learned from first.
+            # It may have been found not to pay because of new messages: those are to be learned
+            # from first.
             elif table is not last and table.rests(len(places)):
                 self._carefully(decoded, places, keys, values, self._pace)
             else:
                 # If it has decoded none, only a few were tried.
                 was_tried = table is last and len(rest) < len(values)
                 self._decode_table(decoded, table, was_tried, places, keys, values)
-        # Looking which tables there are takes its time too.
+        # Finding the tables takes its time too.
         seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
         self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
         return decoded
@@ -214,7 +217,7 @@ class ShortWay:
         keys: Messages,
         values: Messages,
     ) -> None:
-        """Add the events of a table's messages, which are at those places."""
+        """Add the events of a table's messages at these places."""
         rest: Sequence[int] = places
         if not was_tried:
             rest = self._take(decoded, table, table.layouts[:], places, keys, values)
@@ -228,7 +231,7 @@ class ShortWay:
             seconds = self.learning.clock() - start
             self.learning.learned(seconds)
             rest = self._take(decoded, table, learned, rest, keys, values)
-            # As if it had to pay by these messages, if for a quarter of them at the most.
+            # As if it had to pay with these messages, but at most with a quarter of them.
             table.lessons.went_short(tried, 4 * (tried - len(rest)), tried, careful=1.0)
         has_taken_none = not was_tried and len(rest) == len(places)
         paces = (self._pace, table.pace) if has_taken_none else (self._pace,)
@@ -243,7 +246,9 @@ class ShortWay:
         keys: Messages,
         values: Messages,
     ) -> Sequence[int]:
-        """Add the events of the messages that have one of those layouts; the places of others."""
+        """Add the events of the messages that have one of those layouts. Returns the places of
+        the others.
+        """
         start, tried = self.learning.clock(), len(places)
         rest: Sequence[int] = places
         taken: Sequence[int] = ()
@@ -251,7 +256,7 @@ class ShortWay:
             if not rest:
                 break
             if number and len(rest) > 2 * LESSON:
-                # Where few of the first have it, the others are not tried.
+                # If few of the first have it, the others are not tried.
                 first = self._format.rows(layout, rest[:LESSON], keys, values)
                 if first is None or len(first.places) < LESSON // 4:
                     continue
@@ -277,7 +282,7 @@ class ShortWay:
     def _probe(
         self, table: _Table, tried: int, taken: Sequence[int], keys: Messages, values: Messages
     ) -> None:
-        """Measure the careful way by some of the messages that the short way has decoded."""
+        """Measure the careful path with some of the messages that the fast path has decoded."""
         table.unprobed += tried
         if table.unprobed >= _UNPROBED:
             table.unprobed = 0
@@ -291,8 +296,8 @@ class ShortWay:
         values: Messages,
         *paces: Pace,
     ) -> None:
-        """Add the events of those messages. If they are like others, ``paces`` take note of their
-        time.
+        """Add the events of those messages by the careful path. If they are like others,
+        ``paces`` record their time.
         """
         if not places:
             return
@@ -309,8 +314,8 @@ class ShortWay:
     def _learn(
         self, table: _Table, messages: list[tuple[bytes | None, bytes | None]]
     ) -> list[Layout]:
-        """Make layouts of messages that none of the table's fits: new ones, or known ones with more
-        names.
+        """Make layouts of messages that no layout of the table fits: new ones, or known ones with
+        more names.
         """
         shapes = [layout.shape for layout in table.layouts]
         times = [0] * len(shapes)
@@ -329,7 +334,7 @@ class ShortWay:
                 times.append(1)
         kept: list[Layout] = []
         learned: list[Layout] = []
-        # The most usual first: there may be more than are remembered.
+        # The most frequent first: there may be more than the cache holds.
         for number in sorted(range(len(shapes)), key=times.__getitem__, reverse=True):
             known_layout = table.layouts[number] if number < len(table.layouts) else None
             if known_layout is not None and known_layout.shape == shapes[number]:

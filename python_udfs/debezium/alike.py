@@ -1,10 +1,10 @@
-"""The short way of the Debezium family: how messages that are alike are decoded together.
+"""The fast path for the Debezium family: messages that are alike are decoded together.
 
-``core.short_way`` says what that is. What a message has in common with others is its ``layouts``.
-All values are decoded, and encoded again, they must give the bytes that were sent: so there is no
-name that comes twice, no white space, and no value that ``envelope``, the careful way, would write
-in another way. What is looked for beside that are nesting that may be too deep, placeholders of
-unavailable values, and values that don't fit their declared type.
+``core.short_way`` explains fast paths, ``layouts`` the common part of messages. All values are
+decoded, and encoded again they must give the bytes that were sent. So there is no duplicate name,
+no white space, and no value that ``envelope``, the careful path, would write differently. Further
+checks are for nesting that may be too deep, placeholders of unavailable values, and values that
+don't fit their declared type.
 """
 
 import operator
@@ -47,7 +47,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 # A message of that size is within its budget whatever its columns are converted to, see
 # ``types.Schema.convert_column``.
 _MAX_BYTES: Final = 128 * 1024
-# So many documents are read together: one that is unusual has them read one by one.
+# The documents that are read together: an unusual one has them read one by one.
 _TOGETHER: Final = 32
 # A shorter text can't be too deep: each level takes two bytes, and two more are the wrapper's.
 _FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
@@ -56,12 +56,12 @@ _NO_COLUMNS: Final = b":{}"
 
 
 class DebeziumFormat(Format[Shape, Layout, "Rows"]):
-    """How the messages of the Debezium family are told apart, and decoded together."""
+    """Recognizes messages of the Debezium family, and decodes them together."""
 
     bytes_of_names = COMPILED_FACTOR
 
     def __init__(self, *, text_values: bool = False) -> None:
-        """``text_values`` as of ``envelope.decode``."""
+        """``text_values`` as in ``envelope.decode``."""
         self._text_values = text_values
         self._key_prefixes = Prefixes()
         self._prefixes = Prefixes()
@@ -70,7 +70,7 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
         return self._key_prefixes.of(key or b""), self._prefixes.of(value or b"")
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        """Both prefixes, and what the source says of the table, as a rule."""
+        """Both prefixes, and usually the source's names of the table."""
         if value is None or len(value) > _MAX_BYTES:
             return ()
         prefix = self._prefixes.of(value)
@@ -115,7 +115,7 @@ _NAMING: Final = tuple(
         ("table", "collection", "table_name"),
     )
 )
-"""What is in front of a database's, a schema's and a table's name, as a rule."""
+"""The usual text before a database's, a schema's and a table's name."""
 
 
 def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
@@ -124,7 +124,7 @@ def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
 
 
 class Rows:
-    """Messages of a layout that are plain as far as is known, each with a place in all lists."""
+    """Messages of a layout that are plain as far as is known; lists have the same order."""
 
     __slots__ = ("changes", "keys", "places", "texts")
 
@@ -132,21 +132,21 @@ class Rows:
         self, places: Sequence[int], texts: list[bytes], changes: list[Any], keys: list[Any]
     ) -> None:
         self.places = places
-        """Among all messages."""
+        """Their places among all messages."""
         self.texts = texts
         self.changes = changes
         self.keys = keys
-        """Empty if they have none."""
+        """Empty without keys."""
 
     def keep(self, flags: list[bool]) -> None:
-        """Drop the others."""
+        """Drop messages whose flag is false."""
         self.places = list(compress(self.places, flags))
         self.texts = list(compress(self.texts, flags))
         self.changes = list(compress(self.changes, flags))
         self.keys = list(compress(self.keys, flags))
 
     def parts(self, attribute: str | None) -> list[Any]:
-        """A field of each change's, None where it is absent."""
+        """A field of each change, None where it is absent."""
         if attribute is None:
             return [None] * len(self.changes)
         values = list(map(attrgetter(attribute), self.changes))
@@ -165,7 +165,7 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
         if has_placeholder(b"\n".join(filter(None, key_texts))):
             key_texts = [None if text and has_placeholder(text) else text for text in key_texts]
     elif keys.count(None) < len(keys):
-        # They are looked for as texts that are there, if of no use.
+        # They are looked up as texts that exist, though unused.
         key_texts = [b"" if keys[place] is None else None for place in places]
     if None in texts or None in key_texts:
         fitting = [None not in pair for pair in zip(texts, key_texts or texts, strict=True)]
@@ -176,7 +176,7 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
     if read is None:
         return None
     changes, lines = read
-    # Most often all are the same.
+    # Usually all are the same.
     fitting = [] if lines is texts else list(map(operator.eq, texts, lines))
     row_keys: list[Any] = []
     if layout.key is not None and (not fitting or True in fitting):
@@ -185,8 +185,8 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
             return None
         row_keys, key_lines = read
         if key_lines is not key_texts or max(map(len, key_texts)) > _FLAT_BYTES:
-            # The names may come in another order than the record key's. All that is left out makes
-            # a text shorter, and nothing makes it longer: as many bytes are the same ones.
+            # The names may come in another order than the record key's. Everything left out makes
+            # a text shorter, and nothing makes it longer, so equal lengths mean equal bytes.
             fitting = [
                 fits
                 and key_line is not None
@@ -203,7 +203,7 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
 
 
 def _payloads(prefix: bytes, messages: list[bytes | None]) -> list[bytes | None]:
-    """The messages' payloads; None for one that is absent, too large or has another prefix."""
+    """The messages' payloads; None for an absent or too large one, or another prefix."""
     # mypy doesn't see that no message is None behind the `or`.
     if None in messages or max(map(len, messages)) > _MAX_BYTES:  # type: ignore[arg-type]
         messages = [
@@ -222,19 +222,19 @@ def _payloads(prefix: bytes, messages: list[bytes | None]) -> list[bytes | None]
 
 
 def _payload(prefix: bytes, message: bytes) -> bytes:
-    """What is behind a prefix, without the wrapper's brace."""
+    """The text after a prefix, without the wrapper's brace."""
     return message[len(prefix) : -1] if prefix else message
 
 
 def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
-    """The events of messages that have the layout. Those that turn out not to be plain are dropped
-    from ``rows``; None if no other is left.
+    """The events of messages that have the layout. Those that turn out not to be plain are
+    dropped from ``rows``; None if none is left.
     """
     of_envelope, of_source = layout.of_envelope, layout.of_source
     unfit: set[int] = set()
     types: list[Any] = []
     if layout.shape.of_mongodb:
-        # Its images are texts, and all else has types that can't be deep.
+        # Its images are texts, and everything else has types that can't be deep.
         images = _documents(layout, rows, unfit, types)
     else:
         unfit = _unusual(layout, rows)
@@ -265,7 +265,7 @@ def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
 
 
 def _metadata(layout: Layout, rows: Rows, sources: list[Any], types: list[Any]) -> bytes:
-    """What else the messages said. ``types`` are those of MongoDB's values."""
+    """The metadata of the messages. ``types`` are those of MongoDB's values."""
     of_envelope, of_source = layout.of_envelope, layout.of_source
     parts: list[Any] = [] if layout.key is None else [rows.keys]
     parts += [
@@ -295,7 +295,7 @@ class _Columns(NamedTuple):
 
 
 def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | None:
-    """Those of rows, which lose the unfit ones; None if no other is left."""
+    """The columns of rows, from which unfit ones are dropped; None if none is left."""
     of_envelope = layout.of_envelope
     for name, row in layout.rows.items():
         if row.converters:
@@ -303,8 +303,8 @@ def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | 
     if layout.key is not None:
         convert_in_place(layout.key.converters, rows.keys, unfit)
         if not are_flat(layout.key.struct, rows.keys):
-            # Names in an object would have to be put in order. Where a key is of cells, a row is
-            # too: no message of PostgreSQL's connector with such a key is plain.
+            # Names in an object would have to be sorted. Where a key is of cells, a row is too:
+            # no message of PostgreSQL's connector with such a key is plain.
             key_lines = enumerate(_encode_lines(rows.keys).splitlines())
             unfit |= {place for place, line in key_lines if line.count(b"{") > 1}
     if unfit:
@@ -325,7 +325,9 @@ def _record_keys(struct: type[msgspec.Struct], keys: list[Any]) -> bytes:
 
 
 def _documents(layout: Layout, rows: Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
-    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``."""
+    """The columns of MongoDB's documents, whose types are added. Otherwise as
+    ``_rows_of_columns``.
+    """
     found: list[mongodb.Images] = []
     of_envelope = layout.of_envelope
     befores, afters, descriptions = (
@@ -344,7 +346,7 @@ def _documents(layout: Layout, rows: Rows, unfit: set[int], types: list[Any]) ->
                 try:
                     images = mongodb.images_of(*change)
                 except DecodeError:
-                    # The careful way says what is wrong.
+                    # The careful path reports the error.
                     pass
             if images is None:
                 unfit.add(place)
@@ -366,8 +368,8 @@ def _joined(texts: Sequence[bytes | None]) -> Lines | None:
 
 
 def _unusual(layout: Layout, rows: Rows) -> set[int]:
-    """The places of rows that ``envelope`` has to look at. In the others' images placeholders
-    become plain ones, and images without columns none.
+    """The places of rows that ``envelope`` has to decode. In the others' images placeholders
+    become plain ones, and images without columns become None.
     """
     texts = b"\n".join(rows.texts)
     if has_placeholder(texts):
@@ -385,7 +387,7 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
     unfit: set[int] = set()
     if not layout.shape.connector and cells.MARK in texts:
         unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
-    # Each has those of the envelope, the source and an image: most often there are few others.
+    # Each has those of the envelope, the source and an image: usually there are few others.
     if (
         max(map(len, rows.texts)) > _FLAT_BYTES
         and texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
@@ -443,7 +445,7 @@ def convert_in_place(converters: Converters, rows: list[Any], unfit: set[int]) -
 
 
 def _times(sources: list[Any], of_source: dict[str, str]) -> list[Any]:
-    """When the source changed each row, in milliseconds."""
+    """The time at which the source changed each row, in milliseconds."""
     times: list[Any] = [UNSET] * len(sources)
     if "ts_ms" in of_source:
         times = list(map(attrgetter(of_source["ts_ms"]), sources))
@@ -456,7 +458,7 @@ def _times(sources: list[Any], of_source: dict[str, str]) -> list[Any]:
 
 
 def _known_times(times: list[Any]) -> Sequence[int | None]:
-    """None for zero, for what no timestamp can hold, and for what is absent."""
+    """The times; None for zero, beyond the range of timestamps, and for absent ones."""
     if None not in times and UNSET not in times and 0 < min(times) <= max(times) <= MAX_TIME_MS:
         return times
     return [
@@ -466,5 +468,5 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
 
 
 def _images(rows: list[Any]) -> Lines | None:
-    """The images as JSON, a line for each; None if there is none."""
+    """The images as JSON, a line for each; None if there are none."""
     return partial(_encode_lines, rows) if rows.count(None) < len(rows) else None

@@ -1,8 +1,8 @@
-"""The short way of unwrapped rows: how those that are alike are decoded together.
+"""The fast path for unwrapped rows: rows that are alike are decoded together.
 
-Rows without a schema block whose names are the same, in the same order; their keys too. Decoded and
-encoded again, row and key must give the bytes that were sent. Rows that may hold an unavailable
-value, or cells, go the careful way.
+It takes rows without a schema block that have the same names in the same order, and the same
+keys. A row and key that are decoded and encoded again must give the bytes that were sent. Rows
+that may hold an unavailable value, or cells, take the careful path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,17 +35,17 @@ _MAX_BYTES: Final = 128 * 1024
 _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 _MAX_NAMES_BYTES: Final = 1024
 _TABLE: Final = b'"__table":'
-# For types that are made while the program runs.
+# For types that are created at run time.
 _literal: Any = Literal
 
 
 class Shape(NamedTuple):
-    """What rows of one table have in common."""
+    """The common properties of a table's rows."""
 
     key: tuple[str, ...]
-    """The names of the Kafka key; empty without one."""
+    """The names in the Kafka key; empty without one."""
     names: tuple[str, ...]
-    """Of the row, in their order."""
+    """The names in the row, in their order."""
     source: tuple[tuple[str, str | None], ...]
     """The fields that name its table, if it is named, and the connector, with their values."""
 
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     name: str
     struct: type[msgspec.Struct] | None
-    """Of what it consists; None of a single value."""
+    """The Struct of its parts; None for a single value."""
     places: list[int]
 
 
@@ -66,22 +66,22 @@ class Layout(NamedTuple):
     decoder: msgspec.json.Decoder[Any]
     key: msgspec.json.Decoder[Any] | None
     columns: list[int]
-    """The places of the row's own."""
+    """The indexes of the row's own columns."""
     image: type[msgspec.Struct]
     added: dict[str, int]
-    """The places of what was added."""
+    """The indexes of added fields."""
     parts: list[Part]
     metadata: type[msgspec.Struct]
     row: type[msgspec.Struct]
     key_row: type[msgspec.Struct]
     schema_name: str | None = None
     converters: Converters = ()
-    """Attributes of rows whose values are converted, and what converts them."""
+    """Attributes of rows whose values are converted, and their converters."""
     key_converters: Converters = ()
 
 
 class UnwrappedRows(Format[Shape, Layout, "Rows"]):
-    """How unwrapped rows are told apart, and decoded together."""
+    """Recognizes unwrapped rows, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if not value or len(value) > _MAX_BYTES or unwrapped.may_be_wrapped(value):
@@ -188,7 +188,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             rows.keep([place not in unfit for place in range(len(rows.places))])
         if {"deleted", "op"} <= layout.added.keys():
             deleted, op = (rows.field(layout.added[name]) for name in ("deleted", "op"))
-            # One that says both that it is deleted and that it isn't goes the careful way.
+            # A row that contradicts itself about being deleted takes the careful path.
             rows.keep(
                 [not (gone == "true" and of in _LIVE) for gone, of in zip(deleted, op, strict=True)]
             )
@@ -229,7 +229,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
 
 
 class Rows:
-    """Rows of a layout that are plain as far as is known, each with a place in all lists."""
+    """Rows of a layout that are plain as far as is known; lists have the same order."""
 
     __slots__ = ("keys", "places", "rows")
 
@@ -237,16 +237,16 @@ class Rows:
         self.places = places
         self.rows = rows
         self.keys = keys
-        """Empty if they have none."""
+        """Empty without keys."""
 
     def keep(self, flags: Sequence[bool]) -> None:
-        """Drop the others."""
+        """Drop rows whose flag is false."""
         self.places = list(compress(self.places, flags))
         self.rows = list(compress(self.rows, flags))
         self.keys = list(compress(self.keys, flags))
 
     def field(self, place: int) -> list[Any]:
-        """A field of each."""
+        """A field of each row."""
         return list(map(attrgetter(f"field_{place}"), self.rows))
 
 
@@ -280,13 +280,13 @@ def _is_plain_key(text: Any) -> bool:
 
 
 def _place_of(name: str) -> tuple[str, ...]:
-    """Where the metadata has what was added by this name."""
+    """The place in the metadata of an added field."""
     ((part, fields),) = unwrapped.as_envelope({name: None}).items()
     return (part, *fields) if fields else (part,)
 
 
 def _parts(added: Mapping[str, int]) -> list[Part]:
-    """What the metadata has of what was added, in the order that the careful way has."""
+    """The metadata's parts of the added fields, in the careful path's order."""
     parts: dict[str, dict[str, int]] = {}
     for name, place in added.items():
         part, *field = _place_of(name)
@@ -303,7 +303,7 @@ def _parts(added: Mapping[str, int]) -> list[Part]:
 def metadata_struct(
     shape: Shape, parts: Sequence[Part], schema_name: str | None = None
 ) -> type[msgspec.Struct]:
-    """What the metadata of a shape's events consists of."""
+    """The Struct of the metadata of a shape's events."""
     names = [*["event_key"] * bool(shape.key), *(part.name for part in parts)]
     return _struct("Metadata", names + ["schema_name"] * (schema_name is not None))
 
@@ -341,7 +341,7 @@ def _metadata(layout: Layout, rows: "Rows") -> bytes:
 
 
 def _struct(title: str, names: Sequence[str]) -> type[msgspec.Struct]:
-    """Values by these names, which may be any."""
+    """A Struct with these names, which may be any."""
     fields = {f"field_{place}": name for place, name in enumerate(names)}
     return msgspec.defstruct(title, [(field, Any) for field in fields], rename=fields)
 

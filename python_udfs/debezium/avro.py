@@ -7,16 +7,16 @@ Key and value each are framed as Confluent's serializers do it, and Apicurio's i
     ...              the value in Avro's binary encoding, by that schema
 
 The schemas are those that Confluent's AvroConverter makes of Kafka Connect's (``avro_schemas``).
-What comes of a message is what comes of the same one from JsonConverter with its schema block
-(``envelope``): before the images are converted, values are as JSON has them (``text.avro``).
-Source: "Wire format" and "Schema Registry API" of Confluent's Schema Registry documentation.
+A message gives the same events as from JsonConverter with its schema block (``envelope``): before
+the images are converted, values are in JSON's form (``text.avro``). Source: "Wire format" and
+"Schema Registry API" of Confluent's Schema Registry documentation.
 
-A decoder asks no registry. Who calls it says beforehand which schema has which id, by ``know``; an
-id never gets another schema. Those that messages name are told by ``ids_of``.
+A decoder contacts no registry. Its caller passes the schemas by id beforehand, to ``know``; an id
+never gets another schema. ``ids_of`` gives the ids that messages name.
 
 Policies:
 
-- An id that nobody knows, or whose schema is no Avro schema, is ``unknown_schema``, in a key too:
+- An unknown id, or one whose schema is not an Avro schema, is ``unknown_schema``, in a key too:
   a row without its key would be a wrong one. A key's bytes that don't fit their schema are no
   error, as in the whole family.
 - A key without the frame is read as in ``debezium_json``: JSON or nothing that names a row.
@@ -66,16 +66,18 @@ _FRAME: Final = 5
 # A larger one is seldom like others, and may be much larger as JSON.
 _LARGEST_SHORT: Final = 32 * 1024
 SINGLE: Final = frozenset({"null", "boolean", "int", "long", "string"})
-"""Kinds of values that metadata has as they are."""
+"""Kinds of values that metadata takes as they are."""
 
 
 class Registered(NamedTuple):
-    """What a registry has under an id."""
+    """A registry's entry for an id."""
 
     kind: str
     """``AVRO``, ``PROTOBUF`` or ``JSON``."""
     texts: tuple[str, ...]
-    """The schema last, before it those that it refers to, each behind what it refers to itself."""
+    """The schema last, and before it the schemas that it refers to, each after those that it
+    refers to itself.
+    """
 
 
 _known: Final[dict[int, Registered | None]] = {}
@@ -91,7 +93,7 @@ def know(schemas: Mapping[int, Registered | None]) -> None:
 
 
 def is_known(number: int) -> bool:
-    """Whether there is a schema for the id."""
+    """Whether the schema of an id is known."""
     return _known.get(number) is not None
 
 
@@ -101,8 +103,8 @@ def ids_of(texts: Iterable[bytes | None]) -> set[int]:
 
 
 def schema_message(text: bytes | None) -> bytes | None:
-    """What a JsonConverter would ship of a key or a value, but for the payload, which is null; None
-    if it has no schema.
+    """The JsonConverter's message for a key or a value, with null as its payload; None without a
+    schema.
     """
     try:
         return schema_of(text).prefix + b"null}" if text else None
@@ -111,7 +113,7 @@ def schema_message(text: bytes | None) -> bytes | None:
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
-    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = Key(None, {}, notes)
     try:
@@ -126,7 +128,7 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = Non
 
 
 def frames_of(key: bytes | None, value: bytes | None) -> Names:
-    """The frames, which name the schemas; none for a message that isn't read with others."""
+    """The frames, which name the schemas; empty for a message that is read alone."""
     if not value or len(value) > _LARGEST_SHORT or (key and key[0] != 0):
         return ()
     return (key or b"")[:_FRAME], value[:_FRAME]
@@ -136,11 +138,11 @@ class FramedReader:
     """Reads many messages with the same frames."""
 
     def __init__(self, frames: Names, makes: "Mapping[Path, Make]", key_row: "Make") -> None:
-        """``makes`` as of ``avro_columns.reader_of``, for values; ``key_row`` makes keys of their
-        values, in the order of the schema. Raises ``ValueError`` for schemas that aren't plain,
-        and where the packages that read by column aren't installed.
+        """``makes`` as in ``avro_columns.reader_of``, for values; ``key_row`` makes keys from
+        their values, in the order of the schema. Raises ``ValueError`` for schemas that aren't
+        plain, and if the packages that read by column aren't installed.
         """
-        # Arrow takes a moment to load, and many commands have no use for it.
+        # Arrow takes a moment to load, and many commands don't use it.
         try:
             from python_udfs.text import avro_columns
         except ModuleNotFoundError as error:
@@ -159,11 +161,11 @@ class FramedReader:
     def read(
         self, places: Sequence[int], keys: Messages, values: Messages
     ) -> tuple[Sequence[int], list[Any], list[Any]]:
-        """The places of those of the messages that could be read, their values, and their keys,
-        none if they have none.
+        """The places of the messages that could be read, their values, and their keys, empty
+        without keys.
         """
         if any(_compiled.get(_id_of(frame)) is not each for frame, each in self._schemas.items()):
-            # Of a registry that was asked before.
+            # The schema of another registry that was used before.
             return (), [], []
         texts = _behind_frame(self._frame, map(values.__getitem__, places))
         key_texts = _behind_frame(self._key_frame, map(keys.__getitem__, places))
@@ -189,7 +191,7 @@ class FramedReader:
 
 
 def _behind_frame(frame: bytes, texts: Iterable[bytes | None]) -> list[Any]:
-    """What follows the frame in each; None for one that has another, or is too large."""
+    """The text after the frame of each; None for another frame, or if it is too large."""
     if not frame:
         return [None if text else b"" for text in texts]
     return [
@@ -215,7 +217,7 @@ class _Layout(Layout):
 
 
 class AvroFormat(Format[Shape, _Layout, Rows]):
-    """How envelopes in Avro are told apart, and decoded together."""
+    """Recognizes envelopes in Avro, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         return frames_of(key, value)
@@ -228,7 +230,7 @@ class AvroFormat(Format[Shape, _Layout, Rows]):
             return None
         if shape is None:
             return None
-        # All messages have the same names, and images that are null have none.
+        # All messages have the same names, and null images have none.
         parts = {name: part.optional or part for name, part in node.fields}
         if shape.connector is None and any(
             has_cells(parts[name]) for name in IMAGES if name in parts
@@ -282,7 +284,9 @@ def _are_of(layout: _Layout, changes: Sequence[Any]) -> list[bool]:
 
 
 def _has_plain_parts(node: Node, of_mongodb: bool) -> bool:
-    """Whether all that is no column is a single value of a type that metadata has as it is."""
+    """Whether everything but the columns is a single value of a type that metadata takes as it
+    is.
+    """
     for name, field in node.fields:
         part = field.optional or field
         if name in IMAGES:
@@ -299,7 +303,7 @@ def _has_plain_parts(node: Node, of_mongodb: bool) -> bool:
 
 
 def _in_order(struct: type[msgspec.Struct], names: Sequence[str]) -> Callable[..., Any]:
-    """Makes a key of its values, which come in this order; it has them in that of the names."""
+    """A function that makes a key from values in this order; its fields are sorted by name."""
     if list(names) == sorted(names):
         return struct
     ordered = itemgetter(*sorted(range(len(names)), key=names.__getitem__))
@@ -316,9 +320,7 @@ def decode_batch(keys: Messages, values: Messages) -> Decoded:
 
 
 def json_of(text: bytes) -> bytes:
-    """The payload of a framed text as a JsonConverter would have shipped it. Raises
-    ``DecodeError``.
-    """
+    """The payload of a framed text as a JsonConverter would ship it. Raises ``DecodeError``."""
     return _encode(take_apart(text, Budget(len(text))).payload)
 
 
@@ -347,7 +349,7 @@ def with_other_key(key: Key, headers: Headers | None, budget: Budget) -> Key:
 
 
 def take_apart(text: bytes, budget: Budget) -> Content:
-    """The value of a framed text, and what its schema declares. Raises ``DecodeError``."""
+    """The value of a framed text, and its schema's declaration. Raises ``DecodeError``."""
     avro, payload = read_framed(text, attrgetter("read"), budget)
     return Content(payload, avro.schema, False, of_rows="debezium_unwrapped_avro")
 
@@ -355,7 +357,7 @@ def take_apart(text: bytes, budget: Budget) -> Content:
 def read_framed(
     text: bytes, reader_of: Callable[[AvroSchema], Read], budget: Budget
 ) -> tuple[AvroSchema, Any]:
-    """The schema of a framed text, and what its reader makes of all that follows. Raises
+    """The schema of a framed text, and its reader's result for everything that follows. Raises
     ``DecodeError``.
     """
     if len(text) > MAX_PAYLOAD_BYTES:
@@ -372,7 +374,7 @@ def _id_of(frame: bytes) -> int:
 
 
 def schema_of(text: bytes) -> AvroSchema:
-    """The schema of a framed text, which has a byte at least. Raises ``DecodeError``."""
+    """The schema of a framed text of at least one byte. Raises ``DecodeError``."""
     if text[0] != 0:
         hint = ": is it JSON? Its format is debezium_json" if text[:1] == b"{" else ""
         raise BadShape(

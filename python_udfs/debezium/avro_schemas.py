@@ -58,9 +58,9 @@ _LOGICAL: Final = {
     ("bytes", "decimal"): _DECIMAL,
     ("fixed", "decimal"): _DECIMAL,
 }
-# What AvroData writes for a decimal of which Connect doesn't know it.
+# AvroData's value for a decimal whose precision Connect doesn't know.
 _NO_PRECISION: Final = 64
-# What AvroData calls structs and unions for which Connect has no name.
+# AvroData's names of structs and unions without one in Connect.
 _NAMELESS: Final = "io.confluent.connect.avro."
 # A type can be a part of many others, and is written out in each.
 _MOST_PARTS: Final = 100_000
@@ -71,14 +71,14 @@ class AvroSchema(NamedTuple):
 
     read: Read
     schema: Schema
-    """Converts what ``read`` gives."""
+    """Converts the results of ``read``."""
     node: Node
     prefix: bytes
-    """What a JsonConverter would ship in front of the payload: ``{"schema":...,"payload":``."""
+    """The text before a JsonConverter's payload: ``{"schema":...,"payload":``."""
 
 
 def compile_schema(texts: tuple[str, ...]) -> AvroSchema:
-    """The last of the schemas; those before it are what it refers to.
+    """The last of the schemas; those before it are the ones that it refers to.
 
     Raises ``BadSchema``, and ``DecodeError`` for one that is nested too deep.
     """
@@ -94,7 +94,7 @@ class _Blocks:
         self._within: list[Node] = []
 
     def of(self, node: Node) -> dict[str, Any]:
-        """The schema block of a type. One that is a part of itself has no fields there: its values
+        """The schema block of a type. A type that contains itself has no fields there: its values
         stay as they were shipped.
         """
         self._parts += 1

@@ -1,7 +1,7 @@
-"""Rows of cells: what the connectors of Cassandra, ScyllaDB and YugabyteDB have in their images.
+"""Rows of cells: the images of the connectors of Cassandra, ScyllaDB and YugabyteDB.
 
-A column is no value but a cell, an object that has it. A column without a cell (null) is one that
-the change does not touch, so an image says some columns only:
+A column is not a value but a cell, an object that contains it. A column without a cell (null) is
+not touched by the change, so an image has only some columns:
 
     YugabyteDB   {"id": {"value": 1, "set": true}, "a": {"value": null, "set": true}, "b": null}
     Cassandra    {"id": {"value": 1, "deletion_ts": null, "set": true}, "a": null,
@@ -54,13 +54,13 @@ CASSANDRA: Final = "cassandra"
 SCYLLA: Final = "scylla"
 CONNECTORS: Final = frozenset({CASSANDRA, SCYLLA, "yugabytedb"})
 POSTGRESQL: Final = "postgresql"
-"""What the connector of YugabyteDB that is a fork of PostgreSQL's may be called."""
+"""The name that YugabyteDB's connector, a fork of PostgreSQL's, may have."""
 UPSERTING: Final = frozenset({CASSANDRA, SCYLLA})
-"""Connectors of databases whose inserts may meet a row that is there, whatever the images are."""
+"""Connectors of databases whose inserts may meet an existing row, whatever the images are."""
 MARK: Final = b'"set":'
 """Compact text without it has no cells of unknown connectors."""
 NO_DATABASE: Final = "NULL"
-"""What Cassandra's connector has as database's name, for there are none."""
+"""The database's name from Cassandra's connector, since there are no databases."""
 
 VALUE: Final = "value"
 _SET: Final = "set"
@@ -88,12 +88,14 @@ def has_names(names: Iterable[str]) -> bool:
 
 
 def is_named_cell(name: Any) -> bool:
-    """Whether a schema of this name is of one of ScyllaDB's cells."""
+    """Whether a schema's name is that of one of ScyllaDB's cells."""
     return type(name) is str and name.endswith(_CELL)
 
 
 def is_bound(name: str, names: Iterable[str]) -> bool:
-    """Whether a field of a row, with parts of these names, is a bound of a range, and no column."""
+    """Whether a field of a row, with parts of these names, is a bound of a range rather than a
+    column.
+    """
     return name in _RANGE and set(names) == {"method", "values"}
 
 
@@ -120,22 +122,22 @@ def are_pairs(columns: Any) -> bool:
 
 
 class Cells(NamedTuple):
-    """What is known of the cells of a change."""
+    """The known facts about the cells of a change."""
 
     connector: str | None
     form: Form | None
-    """How the images have them; None if they have none."""
+    """The form of the images' cells; None without cells."""
     key: Mapping[str, Any]
     """The columns of the Kafka key, as plain values."""
 
     def operation_of(self, op: Any, known: str | None) -> str | None:
-        """The operation of a change, ``known`` of those that have no cells."""
+        """The operation of a change; ``known`` is the one for changes without cells."""
         is_upsert = self.form is not None or self.connector in UPSERTING
         return UPSERT if is_upsert and op in ("c", "i") else known
 
 
 NONE: Final = Cells(None, None, {})
-"""What is known of a change without cells."""
+"""For a change without cells."""
 
 
 def cells_of(
@@ -145,8 +147,8 @@ def cells_of(
     record_key: bytes | None,
     is_key_of_pairs: bool,
 ) -> Cells:
-    """What is known of the cells of a change by its source's connector, the images that are rows
-    and their schemas, and the Kafka key. ``is_key_of_pairs``: ``are_pairs`` of its columns.
+    """The known facts about the cells of a change, from its source's connector, the images that are
+    rows and their schemas, and the Kafka key. ``is_key_of_pairs``: ``are_pairs`` of its columns.
     """
     connector = connector.lower() if type(connector) is str else None
     may_have = connector is None or connector in CONNECTORS
@@ -163,7 +165,7 @@ def _form_of(
     schemas: Iterable[Schema | None],
     key: Mapping[str, Any],
 ) -> Form | None:
-    """How images have cells, of no connector or one that may have them."""
+    """The form of the images' cells, without a connector or for one that may have them."""
     if connector == POSTGRESQL:
         rows = [image for image in images if image]
         return Form.WITH_SET if rows and all(map(are_pairs, rows)) else None
@@ -189,7 +191,9 @@ def _form_of(
 
 
 def refuse_ranges(where: str, op: Any, after: Any, known: Cells) -> None:
-    """Raise ``BadType`` for a change of other than one row. ``where`` is the path of its ``op``."""
+    """Raise ``BadType`` for a change of anything but a single row. ``where`` is the path of its
+    ``op``.
+    """
     has_range = type(after) is dict and any(type(after.get(name)) is dict for name in _RANGE)
     if has_range or (known.connector == CASSANDRA and op in ("r", "t")):
         raise BadType(
@@ -206,17 +210,21 @@ def refuse_ranges(where: str, op: Any, after: Any, known: Cells) -> None:
 
 
 def plain_placeholders_in(image: Any) -> None:
-    """Make placeholders of unavailable values in the cells of an image plain ones, in place."""
+    """Replace placeholders of unavailable values in the cells of an image by plain ones, in
+    place.
+    """
     for cell in image.values() if type(image) is dict else ():
         if type(cell) is dict:
             plain_placeholders(cell)
 
 
 def plain(image: dict[str, Any], known: Cells, op: Any, *, is_after: bool) -> dict[str, Any]:
-    """Give the columns of an image their cells' values, in place; what else the cells say.
+    """Replace the cells of an image by their values, in place. Returns the cells' other
+    information.
 
-    ``is_after``: it is the image after the change. Of ``op``, a delete's cells without a value are
-    of what it takes away, a snapshot's rows are whole, and a key's columns are never unchanged.
+    ``is_after``: whether it is the image after the change. By ``op``, a delete's cells without a
+    value are of removed columns, and a snapshot's rows are whole; a key's columns are never
+    unchanged.
     """
     if known.connector in (CASSANDRA, None):
         # The bounds of a range, which Cassandra's schema has beside the columns.

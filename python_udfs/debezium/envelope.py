@@ -47,9 +47,9 @@ and an insert of the new one. Each names the other's key in a Kafka header, ``__
 and ``__debezium.oldkey``. The insert has placeholders for what the source did not log: values of
 the old key's row. A header's value is what its converter made of the key: JSON text without schema,
 in which control characters stand as they are (SimpleHeaderConverter, the default), or what is
-written for keys. One that can't be read says nothing.
+written for keys. One that can't be read is ignored.
 
-Policies where the documents say nothing:
+Policies for undocumented cases:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
@@ -129,17 +129,17 @@ OPERATIONS: Final = {
 _NEED_AFTER: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT})
 
 _WRAPPER: Final = frozenset({"schema", "payload"})
-# One moment: Debezium has added the finer ones to one kind of message after the other.
+# The same moment: Debezium has added the finer ones to one kind of message after the other.
 _TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
-# What an envelope may have that has neither images nor a source.
+# Fields of an envelope with neither images nor a source.
 _BARE: Final = _ENVELOPE | _TIMES
 _BARE_MESSAGE: Final = _BARE | {"message"}
 _TRANSACTION_MARKER: Final = _TIMES | {"status", "id", "event_count", "data_collections"}
 _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
-# What a CloudEvents message always has.
+# The fields that every CloudEvents message has.
 _CLOUD_EVENT: Final = frozenset({"specversion", "id", "source", "type"})
-# CockroachDB's: where rows without an envelope have what else a message says; a hybrid timestamp.
+# CockroachDB's: the place of other information in rows without an envelope; a hybrid timestamp.
 _CHANGEFEED: Final = "__crdb__"
 _RESOLVED: Final = "resolved"
 _HLC: Final = re.compile(r"[0-9]+\.[0-9]{10}", re.ASCII)
@@ -158,18 +158,20 @@ NOTES: Final = KEY_UPDATE_NOTES | {
     "envelope",
     "wrapper",
 }
-"""What metadata has of its own: a field of the envelope by such a name is in ``envelope``."""
+"""Metadata's own names: an envelope's field of the same name goes into ``envelope``."""
 
 
 class _Wrapped(msgspec.Struct):
-    """``{schema, payload}``, the schema block left as text: most messages repeat a known one."""
+    """``{schema, payload}``, with the schema block left as text: most messages repeat a known
+    one.
+    """
 
     schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload: Any = msgspec.UNSET
 
 
 _SPACE: Final = b" \t\n\r"
-# Numbers with a fraction or exponent stay the text that was sent.
+# Numbers with a fraction or exponent stay as text.
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped, float_hook=msgspec.Raw)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -181,24 +183,26 @@ class Content(NamedTuple):
     schema: Schema
     wrapped: bool
     beside: dict[str, Any] | None = None
-    """What a wrapper has beside schema and payload."""
+    """The wrapper's fields beside schema and payload."""
     of_rows: str = "debezium_unwrapped_json"
-    """The format that has rows instead of envelopes."""
+    """The format with rows instead of envelopes."""
 
 
 class Key(NamedTuple):
     record_key: bytes | None
     metadata: dict[str, Any]
-    """The part of an event's metadata that the key gives; empty if there is no key."""
+    """The key's part of an event's metadata; empty without a key."""
     notes: Notes
     schema_name: str | None = None
-    """The name of the key's schema, as ``server.schema.table.Key``."""
+    """The name of the key's schema, such as ``server.schema.table.Key``."""
     schema: Schema = NOTHING
     is_of_pairs: bool = False
     """``cells.are_pairs`` of its columns."""
 
     def named(self) -> "Key":
-        """The key of a message without a value: nothing but its schema may name the table."""
+        """The key of a message without a value, with its schema's name: that alone may name the
+        table.
+        """
         if self.schema_name is None:
             return self
         return self._replace(metadata={**self.metadata, "event_key_schema": self.schema_name})
@@ -206,7 +210,7 @@ class Key(NamedTuple):
 
 _KEY_PATH: Final[Path] = (None, "event_key")
 OTHER_KEYS: Final = {"__debezium.oldkey": "old_key", "__debezium.newkey": "new_key"}
-"""What metadata calls the other key of a key update, by the name of its header."""
+"""Metadata's name of the other key of a key update, by the name of its header."""
 # SimpleHeaderConverter writes them into JSON as they are.
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 _BEFORE_PATH: Final[Path] = (None, "before")
@@ -221,10 +225,10 @@ def decode(
     text_values: bool = False,
     headers: Headers | None = None,
 ) -> list[Event]:
-    """The one change event of a message of the Debezium family.
+    """Decode one message of the Debezium family to its change event.
 
-    ``text_values``: the producer ships values as text, so a Decimal in a string is its digits
-    before it is base64.
+    ``text_values``: the producer ships values as text, so a Decimal in a string is first read as
+    digits, then as base64.
     """
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = read_key(key, text_values, notes)
@@ -265,7 +269,7 @@ def take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> Content:
         if not is_wrapped:
             payload = _VALUE.decode(compact)
     except json_text.FAILURES:
-        # Wrong, or a number that msgspec does not convert.
+        # An error, or a number that msgspec does not convert.
         return _take_apart_slowly(text, text_values)
     schema = NOTHING
     names = _count_names(payload, MAX_DEPTH - is_wrapped)
@@ -285,8 +289,8 @@ def take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> Content:
 
 
 def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> Content | None:
-    """The payload behind a schema block, which needn't be parsed again. None if there is more to
-    look at in either.
+    """The payload after a schema block, which needn't be parsed again. None if either needs a
+    closer look.
     """
     schema = schema_of(prefix, text_values)
     behind = text[len(prefix) :].rstrip(_SPACE)
@@ -304,14 +308,14 @@ def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> Content | No
 
 
 def _take_apart_slowly(text: bytes, text_values: bool) -> Content:
-    """As ``take_apart``, for an object that has something unusual; nothing in it is dropped."""
+    """``take_apart`` for an unusual object; nothing in it is dropped."""
     refuse_twice(text)
     fields = _FIELDS.decode(text)
     if "payload" not in fields:
         return Content(_load(text), NOTHING, False)
     payload = _load(bytes(fields["payload"]))
     beside = {name: _load(bytes(raw)) for name, raw in fields.items() if name not in _WRAPPER}
-    # "payload" may as well be a column of an unwrapped row, or an unknown field of an envelope.
+    # "payload" may also be a column of an unwrapped row, or an unknown field of an envelope.
     is_wrapper = "op" not in fields and (
         "schema" in fields or not beside or (type(payload) is dict and "op" in payload)
     )
@@ -331,7 +335,7 @@ def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
     if not key:
         return Key(None, {}, notes)
     found = key_of(key, lambda: take_apart_key(key, text_values), notes)
-    # Arcion's topics are of one table each, and its page has the event of a tombstone.
+    # Each of Arcion's topics is of one table, and its page shows the event of a tombstone.
     return found._replace(schema_name=None) if text_values else found
 
 
@@ -341,7 +345,7 @@ def take_apart_key(key: bytes, text_values: bool = False) -> Content:
 
 
 def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
-    """``read_key`` of one that is there, by what takes it apart."""
+    """``read_key`` for an existing key, with the function that takes it apart."""
     try:
         content = content_of()
         columns = _columns(content, content.schema, notes)
@@ -360,7 +364,7 @@ def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
 
 
 def _columns(content: Content, schema: Schema, notes: Notes) -> Any:
-    """What a key's schema makes of its payload."""
+    """A key's payload, converted by its schema."""
     if type(content.payload) is dict:
         plain_placeholders(content.payload)
     return schema.convert(content.payload, _KEY_PATH, notes)
@@ -379,7 +383,8 @@ def with_other_key(
 ) -> Key:
     """A message's key with the other one of a key update, if its headers name one.
 
-    ``take_apart`` is that of keys. A header has its schema, or else that of the message's key.
+    ``take_apart`` is that of keys. A header has its own schema, or else that of the message's
+    key.
     """
     found: dict[str, str] = {}
     for name, value in headers or ():
@@ -411,8 +416,8 @@ def _read_value(key: Key, value: bytes, text_values: bool) -> Event:
 
 
 def read_content(key: Key, content: Content, *, may_have_cells: bool = True) -> Event:
-    """The event of a value that was taken apart. Raises ``DecodeError``. ``may_have_cells``: it was
-    shipped by one of Debezium's connectors, whose names say which have cells.
+    """The event of a value that was taken apart. Raises ``DecodeError``. ``may_have_cells``: one
+    of Debezium's connectors shipped it, and their names tell which have cells.
     """
     envelope = content.payload
     if type(envelope) is not dict:
@@ -455,7 +460,7 @@ def _read_change(
     if (operation is None or "source" not in envelope) and not (
         of_mongodb or _looks_like_envelope(envelope)
     ):
-        # A row may have a column of that name, and "d" in it.
+        # A row may have a column of that name, with "d" in it.
         fields = _BARE_MESSAGE if op == "m" else _BARE
         if envelope.keys() - fields:
             raise BadShape(_unwrapped(root, envelope, content.of_rows))
@@ -507,7 +512,7 @@ def _read_cells(
     known: cells.Cells,
     notes: Notes,
 ) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    """The images of a change of cells, before and after it, and what else the cells say."""
+    """The images of a change of cells, before and after it, and the cells' other information."""
     images: dict[str, dict[str, Any]] = {}
     told: dict[str, Any] = {}
     op = envelope["op"]
@@ -536,8 +541,8 @@ def _image(root: str, image: Any, schema: Schema | None, path: Path, notes: Note
 def _converted(
     root: str, image: Any, schema: Schema | None, path: Path, notes: Notes
 ) -> dict[str, Any] | None:
-    """A row image, its values converted in place. Null, absent and ``{}`` mean the same in this
-    family: None.
+    """A row image, its values converted in place; None for null, absent and ``{}``, which mean
+    the same in this family.
     """
     if type(image) is not dict:
         if image is None:
@@ -560,8 +565,8 @@ def _check_types(root: str, envelope: dict[str, Any]) -> None:
 
 
 def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | None:
-    """The event of an object without ``op`` that is about something else than a row; None if that
-    is not known of it.
+    """The event of an object without ``op`` that is not about a row; None if it is not known to
+    be one.
     """
     root = "$.payload" if content.wrapped else "$"
     names = envelope.keys()
@@ -603,7 +608,9 @@ def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | 
 
 
 def is_resolved(message: dict[str, Any]) -> bool:
-    """Whether a message says up to when CockroachDB's changefeed has shipped all changes."""
+    """Whether a message gives the time up to which CockroachDB's changefeed has shipped all
+    changes.
+    """
     if message.keys() == {_CHANGEFEED} and type(message[_CHANGEFEED]) is dict:
         message = message[_CHANGEFEED]
     time = message.get(_RESOLVED)
@@ -611,12 +618,14 @@ def is_resolved(message: dict[str, Any]) -> bool:
 
 
 def may_be_resolved(message: dict[str, Any]) -> bool:
-    """Whether ``is_resolved`` of a message by its names."""
+    """Whether a message may be ``is_resolved``, by its names."""
     return len(message) == 1 and (_RESOLVED in message or _CHANGEFEED in message)
 
 
 def _read_other(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
-    """An object without ``op``: a message about something else than a row, or no envelope."""
+    """The event of an object without ``op``: a message that is not about a row. Raises for
+    anything but an envelope.
+    """
     event = message_of(key, content, envelope)
     if event is not None:
         return event
@@ -653,12 +662,12 @@ def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
 
 
 def is_cloud_event(row: dict[str, Any]) -> bool:
-    """Whether Debezium's CloudEventsConverter has written it; rows of others may look like one."""
+    """Whether Debezium's CloudEventsConverter has written it; rows from others may look similar."""
     return _CLOUD_EVENT <= row.keys() and any(name.startswith("iodebezium") for name in row)
 
 
 def cloud_event(root: str) -> str:
-    """The sentence for a message of CloudEvents."""
+    """The sentence for a CloudEvents message."""
     return (
         f"{root}: a CloudEvents message, which has the envelope in its data: set the connector's"
         " value.converter to JsonConverter or Avro's instead of CloudEventsConverter"
@@ -666,7 +675,7 @@ def cloud_event(root: str) -> str:
 
 
 def framed(value: bytes, format: str = "debezium_avro") -> str:
-    """The sentence for a value in another format: that one, if it is Avro."""
+    """The sentence for a value in another format: ``format``, if it is Avro."""
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
@@ -693,8 +702,8 @@ def metadata_of(
     bson: Any = None,
     told: dict[str, Any] | None = None,
 ) -> bytes | None:
-    """The metadata column: all that a message carries besides what has a column of its own.
-    ``bson`` has the types of MongoDB's documents, ``told`` what cells say beside their values.
+    """The metadata column: everything in a message that has no column of its own. ``bson`` has
+    the types of MongoDB's documents, ``told`` the cells' other information.
     """
     metadata = dict(key.metadata)
     source = envelope.get("source")

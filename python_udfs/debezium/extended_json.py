@@ -53,7 +53,7 @@ from python_udfs.text.json_lines import may_be_deep
 from python_udfs.text.json_text import FAILURES, check_depth
 
 Types = Any
-"""A type's name, a tree of them, or None where there is nothing to say."""
+"""A type's name, a tree of them, or None without a type."""
 Loaded = tuple[dict[str, Any], Types]
 """A document and its types."""
 
@@ -65,28 +65,28 @@ _UUID: Final = re.compile(
 )
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-# Of 64 bits for sure.
+# Certainly within 64 bits.
 _SHORT_INTEGER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]{1,6})?", re.ASCII)
 _ISO: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,3})0*)?"
     r"(Z|[+-][0-9]{2}:?[0-9]{2})"
 )
-# Strings are passed over.
+# Strings are skipped.
 _NO_JSON: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?Infinity|NaN', re.DOTALL)
 _INT_BITS: Final = {"$numberInt": 31, "$numberLong": 63}
 _LIMITS: Final = {name: 2**bits for name, bits in _INT_BITS.items()}
-# Most ids are no more than that.
+# Most ids have this form.
 _OID: Final = re.compile(r'\{"\$oid" ?: ?"([0-9a-fA-F]{24})"\}')
 # A shorter text can't be too deep.
 _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
-# What is made of an object that stands for a number, for each byte that it is longer.
+# The output for an object that stands for a number, for each additional byte.
 _STAND_IN_FACTOR: Final = 16
 
 
 def load_document(where: str, text: str) -> tuple[dict[str, Any], Types]:
     """A document and its types. ``where`` is the path of the text, for errors."""
-    # A document is no value: its names may be any.
+    # A document is not a value: its names may be any.
     document, types = _load(where, text, _document)
     return document, types
 
@@ -111,7 +111,7 @@ def load_documents(where: str, texts: Sequence[str]) -> list[Loaded] | None:
         found = [_document(value, reading, None) for value in values]
     except (*FAILURES, DecodeError):
         return None
-    # No text has fewer than are read of it: if all together have as many, so has each.
+    # No text has fewer names than are read from it: if the totals agree, so does each.
     if len(found) != len(texts) or not json_as_sent.has_names(lines, reading.names):
         return None
     return found
@@ -126,7 +126,7 @@ def load_value(where: str, text: str) -> tuple[Any, Types]:
 
 
 def read_document(where: str, value: Any) -> Loaded:
-    """``load_document`` of JSON that was loaded by ``load_whole``: what is in it is replaced."""
+    """``load_document`` of JSON that was loaded by ``load_whole``, whose values are replaced."""
     document, types = _document(value, _Reading(where), None)
     return document, types
 
@@ -137,27 +137,27 @@ def read_value(where: str, value: Any) -> tuple[Any, Types]:
 
 
 def load_whole(text: bytes) -> Any:
-    """``json_as_sent.load_whole``, of text whose numbers may be NaN, Infinity and -Infinity."""
+    """``json_as_sent.load_whole`` for text whose numbers may be NaN, Infinity and -Infinity."""
     try:
         return json_as_sent.load_whole(text)
     except DecodeError as error:
         standing_in = _NO_JSON.sub(_stand_in, text)
         if standing_in == text:
             raise
-        # What else is wrong is told by its position in the text.
+        # Other errors are reported with their position in the text.
         json_as_sent.load_whole(_NO_JSON.sub(_as_long, text))
         Budget(len(text)).spend((len(standing_in) - len(text)) * _STAND_IN_FACTOR)
         try:
             return json_as_sent.load_whole(standing_in)
         except DecodeError:
-            # In the place of a name.
+            # In place of a name.
             raise error from None
 
 
 def _load(where: str, text: str, convert: "_Reader") -> tuple[Any, Types]:
     encoded = text.encode()
     if len(encoded) <= MAX_PAYLOAD_BYTES and not json_as_sent.has_space(encoded):
-        # Names are counted while values are converted: in most texts none comes twice.
+        # Names are counted while values are converted: most texts have no duplicates.
         try:
             if len(encoded) > _FLAT_BYTES:
                 check_depth(encoded)
@@ -166,7 +166,7 @@ def _load(where: str, text: str, convert: "_Reader") -> tuple[Any, Types]:
             if json_as_sent.has_names(encoded, reading.names):
                 return found
         except (*FAILURES, DecodeError):
-            # Wrong, or another reason comes first.
+            # An error, or another reason comes first.
             pass
     return convert(_carefully(where, encoded), _Reading(where), None)
 
@@ -191,7 +191,7 @@ def _as_long(match: re.Match[bytes]) -> bytes:
 
 
 class _Reading:
-    """Where a text is, and how many names have been read of it."""
+    """The path of a text, and the number of names read from it."""
 
     __slots__ = ("names", "where")
 
@@ -231,7 +231,7 @@ def _value(value: Any, reading: _Reading, path: Path) -> tuple[Any, Types]:
 
 
 def _members(document: dict[str, Any], reading: _Reading, path: Path) -> Types:
-    """Convert the values in place; their types by name."""
+    """Convert the values in place. Returns their types by name."""
     reading.names += len(document)
     types: dict[str, Types] = {}
     for name, value in document.items():
@@ -372,7 +372,7 @@ def _from_iso(text: str) -> str | None:
     except ValueError:
         return None
     milliseconds = int((match[2] or "").ljust(3, "0"))
-    # What is 00:00 there is the offset's seconds later, or earlier, in UTC.
+    # 00:00 there is the offset's seconds later, or earlier, in UTC.
     return _instant(int(time.timestamp() + offset) * 1000 + milliseconds)
 
 
@@ -441,7 +441,7 @@ def _regex(value: dict[str, Any], reading: _Reading, path: Path) -> tuple[Any, T
     pattern, options = value["$regex"], value.get("$options")
     if len(value) == 2 and type(pattern) is str and type(options) is str:
         return {"$regularExpression": {"pattern": pattern, "options": options}}, "regex"
-    # The operator of a query, as the specification has it.
+    # A query operator, by the specification.
     reading.names -= len(value)
     return value, _members(value, reading, path)
 
@@ -473,7 +473,7 @@ def _code(value: dict[str, Any], reading: _Reading, path: Path) -> tuple[Any, Ty
 def _parts(
     value: dict[str, Any], reading: _Reading, path: Path, name: str, *names: str
 ) -> dict[str, Any]:
-    """The object behind a name, which must have exactly those parts."""
+    """The object of a name, which must have exactly those parts."""
     parts = value[name]
     if type(parts) is dict:
         reading.names += len(parts)
@@ -501,8 +501,7 @@ _READERS: Final[dict[str, _Reader]] = {
     "$regex": _regex,
     "$dbPointer": _db_pointer,
 }
-# The most usual forms of the most usual types, of which nothing needs to be said where they are;
-# None for all others.
+# The most frequent forms of the most frequent types, whose types need no note; None for others.
 
 
 def _usual_object_id(digits: Any) -> str | None:
@@ -529,4 +528,4 @@ _USUAL: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "$date": (_usual_date, "date"),
 }
 _WITH_OTHERS: Final = frozenset({"$binary", "$code", "$regex"})
-"""Those that look themselves what is beside them."""
+"""Names whose readers check the members beside them."""

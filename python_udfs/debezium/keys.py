@@ -1,4 +1,4 @@
-"""Record keys of the Debezium family: the columns of a Kafka key, one text for each key.
+"""Record keys of the Debezium family: a unique text for the columns of a Kafka key.
 
 Numbers are compared as numbers (``text.numbers``), so also those that bring their scale
 (``VariableScaleDecimal``) where no schema block says what they are: the object ``{scale, value}``
@@ -28,7 +28,7 @@ def key_text(columns: dict[str, Any]) -> bytes:
 
 
 def key_value(value: Any) -> Any:
-    """A column of a key, its numbers as ``text.numbers`` has them."""
+    """A column of a key, its numbers in the form of ``text.numbers``."""
     if type(value) is dict and value.keys() == _SCALED and type(value["scale"]) is int:
         try:
             value = variable_scale_decimal(False, value)
@@ -38,7 +38,7 @@ def key_value(value: Any) -> Any:
 
 
 def are_flat(struct: type[msgspec.Struct], keys: Sequence[Any]) -> bool:
-    """Whether no column of keys of one Struct is an object, or may have one inside."""
+    """Whether no column of a Struct's keys is an object, or may contain one."""
     return all(
         _FLAT.issuperset(map(_type_of, map(attrgetter(name), keys)))
         for name in struct.__struct_fields__
@@ -46,8 +46,8 @@ def are_flat(struct: type[msgspec.Struct], keys: Sequence[Any]) -> bool:
 
 
 def key_rows(struct: type[msgspec.Struct], keys: Sequence[Any]) -> Sequence[Any]:
-    """``key_value`` of each column of keys that are of one Struct, the same object if they are all
-    as they should be. Cells are none of them.
+    """``key_value`` of each column of a Struct's keys, or the same object if no value changes.
+    None of them is a cell.
     """
     names = struct.__struct_fields__
     columns = [list(map(attrgetter(name), keys)) for name in names]

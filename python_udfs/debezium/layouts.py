@@ -1,15 +1,15 @@
-"""Layouts of the Debezium family's messages: what they have in common, and decoders made for it.
+"""Layouts of the Debezium family's messages: their common part, and decoders made for it.
 
-A shape is what a message's names are, and what its source says of the table. Names may be absent,
-so shapes of messages of one table become one, with the names of both. Types come from the schema
-block. It is the same bytes in all messages of a table, and so is all else that is in front of the
-payload, a message's prefix:
+A shape has a message's names, and the source's names of the table. Names may be absent, so shapes
+of messages of one table are merged into one, with the names of both. Types come from the schema
+block. All messages of a table have the same bytes before the payload, including the schema block:
+their prefix.
 
     {"schema":{"type":"struct","fields":[...]},"payload":{"before":null,"after":{...},...}}
     |---------------------- prefix ----------------------|----------- payload ------------|
 
-The images' declared types become types that their decoder checks; columns whose values have to be
-converted are so one after the other, by the converters that ``envelope`` uses.
+The images' declared types become types that their decoder checks; columns whose values need a
+conversion are then converted one after the other, by the converters that ``envelope`` uses.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ from python_udfs.text.structs import merged_names, struct_of
 
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 IMAGES: Final = ("before", "after")
-# No set: what is sent as an op may be an object, which has no hash.
+# Not a set: an op that was sent may be an object, which has no hash.
 _OPS: Final = tuple(OPERATIONS)
-# Fields of a source block that say which table it is.
+# Fields of a source block that identify the table.
 _PLACE: Final = ("connector", *DATABASES, *SCHEMAS, *TABLES, COLLECTION)
-# Names that may be a wrapper's, and those that metadata has of its own.
+# Possible names of a wrapper's fields, and metadata's own names.
 _TAKEN: Final = NOTES | {"schema", "payload"}
-# Of fields that are not columns. An object or array is not plain there: it may be too deep.
+# For fields that are not columns. An object or array is not plain there: it may be too deep.
 _SCALAR: Final = str | int | bool | None
 
-# What an update of MongoDB's says: nothing in it can be deep.
+# An update's fields in MongoDB: nothing in them can be deep.
 _UPDATE: Final = dict[str, str | list[str | dict[str, str | int]] | None]
 _KEY_OF_DOCUMENT: Final = ("id",)
 
@@ -47,7 +47,7 @@ _MAX_NAMES: Final = 2000
 
 
 class Shape(NamedTuple):
-    """The names of a message's parts, in their order, and what its source says of the table."""
+    """The names of a message's parts, in their order, and the source's names of the table."""
 
     key: tuple[str, ...] | None
     place: tuple[tuple[str, str | None], ...]
@@ -55,13 +55,13 @@ class Shape(NamedTuple):
     envelope: tuple[str, ...]
     source: tuple[str, ...]
     transaction: tuple[str, ...]
-    """Empty if no message has had one yet, as images."""
+    """Empty if no message has had one yet; the same for images."""
     before: tuple[str, ...]
     after: tuple[str, ...]
 
     @property
     def of_mongodb(self) -> bool:
-        """Whether the images are documents as texts, which have no names here."""
+        """Whether the images are documents as texts, without names here."""
         return any(name == "collection" for name, _ in self.place)
 
     @property
@@ -75,7 +75,7 @@ class Shape(NamedTuple):
 
 
 Converters = Sequence[tuple[str, Schema]]
-"""Attributes of a row's Struct whose values are converted, and what converts them."""
+"""Attributes of a row's Struct whose values are converted, and their converters."""
 
 
 class _Row(NamedTuple):
@@ -88,7 +88,7 @@ class _Row(NamedTuple):
 
 
 class Layout:
-    """The decoders of a shape, and what its messages' events have in common."""
+    """The decoders of a shape, and the common part of its messages' events."""
 
     __slots__ = (
         "change",
@@ -132,7 +132,7 @@ class Layout:
             may_lack,
         )
         self.rows: dict[str, _Row] = {}
-        """Of images that are rows."""
+        """The rows of images."""
         if not shape.of_mongodb:
             self.rows = {
                 "before": _row(shape.before, schema.before, may_lack),
@@ -162,7 +162,7 @@ class Layout:
             ("transaction",): transaction,
             **{(name,): row.struct for name, row in self.rows.items()},
         }
-        """Of the parts with names, by path; by place, if none may be absent."""
+        """The Structs of the parts with names, by path; by index, if no name may be absent."""
         self.of_envelope = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
         self.of_source = {name: f"f{index}" for index, name in enumerate(shape.source)}
         self.schema_name = schema.name
@@ -186,7 +186,7 @@ def _schema(prefix: bytes, text_values: bool) -> Schema:
 
 
 def shape_of(key: bytes | None, value: bytes, *, may_have_cells: bool = True) -> Shape | None:
-    """What a message's payloads are like; None if they aren't plain. ``may_have_cells`` as of
+    """The shape of a message's payloads; None if they aren't plain. ``may_have_cells`` as in
     ``envelope.read_content``.
     """
     try:
@@ -228,7 +228,7 @@ def shape_of(key: bytes | None, value: bytes, *, may_have_cells: bool = True) ->
 
 
 def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
-    """Whether a message may be of cells, which are no single values."""
+    """Whether a message may be of cells, which are not single values."""
     if connector is not None:
         connector = connector.lower()
         # No other key of such a table is plain either, see ``alike._rows_of_columns``.
@@ -238,7 +238,7 @@ def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
 
 
 def merged(known: Shape, seen: Shape) -> Shape | None:
-    """The shape of messages of both; None if there is none."""
+    """The common shape of messages of both; None without one."""
     if known[:2] != seen[:2]:
         return None
     parts = []

@@ -55,20 +55,20 @@ from python_udfs.text.json_as_sent import encode, kind_of, shown
 from python_udfs.text.numbers import plain_number, plain_numbers
 
 OPS: Final = ("r", "c", "u", "d")
-"""What happens to documents; of a collection that is dropped nothing is said."""
+"""Operations on documents; a dropped collection has none."""
 _MARKS: Final = frozenset({"patch", "filter", "updateDescription"})
 _ID: Final = "_id"
 _PARTIAL_NAME: Final = b'"%b"' % PARTIAL.encode()
-# MongoDB's documents have at most so many levels.
+# The deepest nesting of MongoDB's documents.
 _MAX_STEPS: Final = 100
 _DOCUMENT_BYTES: Final = 256
 _NONE: Final = (list, type(None))
-"""The types of arrays that may say nothing."""
+"""The types of arrays that may be empty."""
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 class _KeyOfDocument(msgspec.Struct):
-    """A Kafka key. A topic router may have added more."""
+    """A Kafka key. A topic router may have extended it."""
 
     id: str
 
@@ -77,11 +77,11 @@ _read_key: Final = msgspec.json.Decoder(_KeyOfDocument).decode
 
 
 Document = str | Loaded | None
-"""As text, or as read of it."""
+"""A document as text, or loaded."""
 
 
 class Images(NamedTuple):
-    """What a message says of a document."""
+    """The images of a document's change."""
 
     record_key: bytes | None
     before: bytes | None
@@ -109,8 +109,8 @@ def is_envelope(envelope: dict[str, Any]) -> bool:
 def read(
     root: str, op: str, envelope: dict[str, Any], key: bytes | str | None, budget: Budget
 ) -> Images:
-    """What an envelope with a known ``op`` says of a document. ``key`` is the Kafka key, as a
-    record key of other connectors, or the text of its id. Raises ``DecodeError``.
+    """The images of an envelope with a known ``op``. ``key`` is the Kafka key, as a record key of
+    other connectors, or the text of its id. Raises ``DecodeError``.
     """
     types: dict[str, Types] = {}
     before = _document(root, envelope, "before", types)
@@ -140,9 +140,9 @@ def images_of(
     description: Any,
     id_text: str | None,
 ) -> Images | None:
-    """What a change says by its documents, its ``updateDescription``, whose ``updatedFields`` may
-    have been read, and the id in its Kafka key; None if more is needed. Raises ``DecodeError``,
-    maybe others than ``read`` does.
+    """The images of a change from its documents, its ``updateDescription``, whose
+    ``updatedFields`` may be loaded, and the id in its Kafka key; None if more is needed. Raises
+    ``DecodeError``, possibly other ones than ``read``.
     """
     if type(updated) is tuple and op == "u" and after is None and before is None:
         images = _images_of_update(updated, description, id_text)
@@ -153,13 +153,13 @@ def images_of(
     if images.record_key is None or (images.after is None and op != "d"):
         return None
     if images.before is not None and images.after is not None and _PARTIAL_NAME in images.after:
-        # It could not be applied, for want of a budget maybe.
+        # It could not be applied, possibly for lack of budget.
         return None
     return images
 
 
 def _images_of_update(found: Loaded, description: Any, id_text: str | None) -> Images | None:
-    """As of ``images_of`` an update that only says its fields; None for any other."""
+    """``images_of`` for an update that only has its fields; None for any other."""
     removed, arrays = description.get("removedFields"), description.get("truncatedArrays")
     if id_text is None or arrays or type(arrays) not in _NONE or type(removed) not in _NONE:
         return None
@@ -178,13 +178,13 @@ def _images_of_update(found: Loaded, description: Any, id_text: str | None) -> I
     image[_ID] = identity
     image[PARTIAL] = {UPDATED: parts} if parts else {}
     told = {} if types is None else {"updatedFields": types}
-    # In half the time that Images() takes.
+    # In half the time of Images().
     key = encode({_ID: plain_number(identity)})
     return tuple.__new__(Images, (key, None, encode(image), told))
 
 
 def loaded(documents: Sequence[Document]) -> Sequence[Document]:
-    """The documents, those that are texts read together, if none is unusual."""
+    """The documents, with texts loaded together, if none is unusual."""
     places = [place for place, text in enumerate(documents) if type(text) is str]
     # mypy doesn't see that those are texts.
     found = load_documents("$", [documents[place] for place in places]) if places else None  # type: ignore[misc]
@@ -199,7 +199,7 @@ def loaded(documents: Sequence[Document]) -> Sequence[Document]:
 
 
 def identity_of(text: str) -> dict[str, Any] | None:
-    """A document's ``_id``, by its name, of the text that its key has; None if it is none."""
+    """A document's ``_id``, by its name, from the text in its key; None without one."""
     try:
         return {_ID: load_value("$", text)[0]}
     except DecodeError:
@@ -213,7 +213,7 @@ def _identity(
     after: dict[str, Any] | None,
     before: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The document's ``_id``, by its name; nothing, if that is not said."""
+    """The document's ``_id``, by its name; empty without one."""
     for document in (after, before):
         if document is not None and _ID in document:
             return {_ID: document[_ID]}
@@ -245,7 +245,7 @@ def _document(
         raise BadField(f'{where}["{PARTIAL}"]: expected no field of that name, it means others')
     if told is not None:
         types[name] = told
-    # As of rows: one without fields says nothing.
+    # As for rows: an image without fields means nothing.
     return document or None
 
 
@@ -253,21 +253,21 @@ def _document(
 
 
 class _Update(NamedTuple):
-    """What an update without the document says: fields by their paths."""
+    """The changes of an update without the document: fields by their paths."""
 
     updated: dict[str, Any]
-    """None for those removed."""
+    """The values of set fields; None for removed ones."""
     removed: frozenset[str]
     truncated: dict[str, int]
     is_partial: bool = True
     """Otherwise ``updated`` is the whole document."""
     names: frozenset[str] = frozenset()
-    """The paths that are the name of one field, in spite of their dots."""
+    """The paths that are a single field's name, in spite of their dots."""
     is_clear: bool = True
-    """Whether each path is its steps with dots between: no name has a dot, or is a number."""
+    """Whether each path is its steps with dots between: no name contains a dot, or is a number."""
 
     def image(self, root: str, identity: dict[str, Any]) -> dict[str, Any]:
-        """The partial image after it, of a document that isn't known."""
+        """The partial image after it, for an unknown document."""
         if not identity:
             raise BadField(
                 f"{root}.after: missing, and neither the Kafka key nor a filter says what _id was"
@@ -286,8 +286,8 @@ class _Update(NamedTuple):
         return image
 
     def applied_to(self, before: dict[str, Any], budget: Budget) -> dict[str, Any] | None:
-        """The image after it, of a document that is known; None if that can't be told, or would be
-        far larger than the payload.
+        """The image after it, for a known document; None if it is ambiguous, or would be far
+        larger than the payload.
         """
         if not self.is_clear:
             return None
@@ -317,7 +317,7 @@ class _Update(NamedTuple):
 
 
 def _copied(value: Any) -> Any:
-    """A copy; ``LookupError`` for names with dots, which a path could mean too."""
+    """A copy; raises ``LookupError`` for names with dots, which make paths ambiguous."""
     if type(value) is dict:
         if any("." in name for name in value):
             raise LookupError
@@ -326,8 +326,8 @@ def _copied(value: Any) -> Any:
 
 
 def _holder(document: dict[str, Any], path: str, budget: Budget | None) -> tuple[Any, Any]:
-    """What holds the value of a path, and by which name or index. ``LookupError`` if that is not
-    sure. With a budget, documents on the way there are made, as MongoDB does.
+    """The container of a path's value, and its name or index there. Raises ``LookupError`` if
+    that is ambiguous. With a budget, missing documents on the way are created, as MongoDB does.
     """
     holder: Any = document
     *steps, last = path.split(".", _MAX_STEPS)
@@ -384,7 +384,7 @@ def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Up
 
 
 def _names(where: str, description: dict[str, Any]) -> tuple[frozenset[str], bool]:
-    """What ``disambiguatedPaths`` says of the paths: those that are one name, and whether all
+    """The meaning of paths by ``disambiguatedPaths``: those that are one name, and whether all
     others are their steps with dots between.
     """
     paths = description.get("disambiguatedPaths")
@@ -407,7 +407,7 @@ def _names(where: str, description: dict[str, Any]) -> tuple[frozenset[str], boo
 
 
 def _patch(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Update:
-    """The update that a patch describes, as the log of MongoDB before 5.0 has it."""
+    """The update that a patch describes, in the form of MongoDB's log before 5.0."""
     told: dict[str, Types] = {}
     patch = _document(root, envelope, "patch", told)
     if patch is None:

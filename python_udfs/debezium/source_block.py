@@ -1,9 +1,9 @@
-"""What ``source``, of an envelope, says: which table a change is of, and when it was made.
+"""An envelope's ``source``: the table of a change, and its time.
 
 - The database, schema and table are the first of ``DATABASES``, ``SCHEMAS`` and ``TABLES`` that say
   something: Lindorm's schema is ``namespace``, Vitess's and Cassandra's ``keyspace``; CockroachDB
   and ScyllaDB have ``table_name`` and the like. The table of MongoDB is the ``collection``.
-- Empty text says nothing: null. Nor does the ``NULL`` that Cassandra's connector has as database.
+- Empty text means null, and so does ``NULL``, the database of Cassandra's connector.
 - A source without ``ts_ms`` changed the row at its ``ts_ns`` (CockroachDB).
 """
 
@@ -19,16 +19,17 @@ DATABASES: Final = ("db", "database_name")
 SCHEMAS: Final = ("schema", "namespace", "keyspace", "schema_name", "keyspace_name")
 TABLES: Final = ("table", "table_name")
 COLLECTION: Final = "collection"
-"""Fields of a source block that say which table it is. A collection is one of a document."""
+"""Fields of a source block that identify the table. A collection is that of a document."""
 
 # MySQL has databases and no schemas; Arcion ships the field, null.
 _WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
 
 
 def location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
-    """Database, schema and table of a source block, and when the source changed the row.
+    """Database, schema and table of a source block, and the time at which the source changed the
+    row.
 
-    ``root`` is the path of what it is in. Raises ``BadField``.
+    ``root`` is the path of its parent. Raises ``BadField``.
     """
     if type(source) is not dict:
         if source is None:
@@ -55,13 +56,13 @@ def location(root: str, source: Any) -> tuple[str | None, str | None, str | None
 
 
 def _first_text(where: str, fields: dict[str, Any], names: Sequence[str]) -> str | None:
-    """The first of the fields that says something."""
+    """The first of the fields with a text."""
     texts = [text_of(where, fields, name) for name in names if name in fields]
     return next(filter(None, texts), None)
 
 
 def text_of(where: str, fields: dict[str, Any], name: str) -> str | None:
-    """A field that is text; None for null, and for empty text. Raises ``BadField``."""
+    """A text field; None for null and empty text. Raises ``BadField``."""
     value = fields.get(name)
     if type(value) is str:
         return value or None
@@ -71,7 +72,7 @@ def text_of(where: str, fields: dict[str, Any], name: str) -> str | None:
 
 
 def milliseconds_of(where: str, value: Any) -> int | None:
-    """An integer, also as text or as a number with nothing behind the point; None for null."""
+    """An integer, also as text or as a number without a fraction; None for null."""
     if type(value) is int or value is None:
         return value
     text = value if type(value) is str else bytes(value).decode() if is_number(value) else ""

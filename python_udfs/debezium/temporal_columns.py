@@ -1,5 +1,5 @@
-"""Columns of times converted at once: what ``values`` gives for each value, in a fifth of the time,
-where all are as they are most often. Integers are left to it where Arrow isn't installed.
+"""Convert columns of times at once: the results of ``values``, in a fifth of the time, for usual
+columns. Without Arrow, integers are left to ``values``.
 """
 
 import re
@@ -12,7 +12,7 @@ from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS
 from python_udfs.debezium.values import OF_DAY, SECOND, is_day
 
 OfMany = Callable[[list[Any]], list[Any] | None]
-"""Converts all values of a column, nulls to nulls; None if one is not as usual."""
+"""Converts all values of a column, nulls to nulls; None if one is unusual."""
 
 _UTC_LINES: Final = re.compile(
     rf"(?:[0-9]{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T{OF_DAY}:{SECOND}Z\n)*+"
@@ -40,7 +40,7 @@ def _timestamps(unit: str, per_millisecond: int, zone: str, values: list[Any]) -
     if not first <= min(there) <= max(there) <= last:
         # Infinities are outside, too.
         return None
-    # Arrow takes a moment to load, and many commands have no use for it.
+    # Arrow takes a moment to load, and many commands don't use it.
     import pyarrow as pa
 
     texts = pa.array(values, pa.timestamp(unit)).cast(pa.string()).to_pylist()
@@ -56,4 +56,4 @@ OF_MANY: Final[dict[str | None, OfMany]] = {
     "timestamp-micros": partial(_timestamps, "us", 1000, "Z"),
     "io.debezium.time.ZonedTimestamp": _instants,
 }
-"""By the names of logical types, as of ``values.TEMPORAL``."""
+"""By the names of logical types, as in ``values.TEMPORAL``."""

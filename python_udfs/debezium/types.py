@@ -36,7 +36,7 @@ Policies, beside those of ``values``, which converts what has no parts:
   null is null, declared optional or not; columns that are not declared stay as sent; declared
   columns that are absent stay absent.
 - An int64 is a BIGINT UNSIGNED if ``__debezium.source.column.type`` among its parameters says so
-  (``column.propagate.source.type``); without that nobody can tell.
+  (``column.propagate.source.type``); without it the two are indistinguishable.
 - MySQL's and MariaDB's connectors write ``\,`` for a comma of an ENUM's label in ``allowed``, the
   list of labels. A value from the log is a label as the list has it, one of a snapshot the label
   itself: the former becomes the latter.
@@ -86,7 +86,8 @@ from python_udfs.text import json_text
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()
-# Bytes as binary.handling.mode has them: base64 (URL-safe: the same text) and hex, of either case.
+# Bytes in the modes of binary.handling.mode: base64 (URL-safe: the same text) and hex, in either
+# case.
 _UNAVAILABLE_BINARY: Final = (
     base64.b64encode(_UNAVAILABLE_BYTES).decode(),
     _UNAVAILABLE_BYTES.hex(),
@@ -94,7 +95,7 @@ _UNAVAILABLE_BINARY: Final = (
 )
 # java.util.UUID.nameUUIDFromBytes, for arrays of UUIDs.
 _UNAVAILABLE_UUID: Final = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
-# The forms it takes in columns of other types: hstore, also as JSON, bytes, and the arrays.
+# Its forms in columns of other types: hstore, also as JSON, bytes, and the arrays.
 _UNAVAILABLE_OBJECT: Final = {UNAVAILABLE: UNAVAILABLE}
 _UNAVAILABLE_TEXTS: Final = frozenset(
     {*_UNAVAILABLE_BINARY, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'}
@@ -110,38 +111,39 @@ _UNAVAILABLE_MARKS: Final = (
     _UNAVAILABLE_BYTES,
     *map(str.encode, _UNAVAILABLE_BINARY),
     _UNAVAILABLE_UUID.encode(),
-    # The first of the numbers: a short text takes ten times as long to look for as a long one.
+    # The first of the numbers: searching for a short text takes ten times as long as for a long
+    # one.
     b",".join(b"%d" % byte for byte in _UNAVAILABLE_BYTES[:8]),
     b",".join(b"%d.0" % byte for byte in _UNAVAILABLE_BYTES[:8]),
 )
 
-# Schema blocks that are kept compiled, and how large one may be. Compiled it takes about
-# fifteen times as much.
+# Cached schema blocks, and the largest size of one. Compiled it takes about fifteen times as
+# much.
 _MOST_COMPILED: Final = 1024
 _MOST_COMPILED_BYTES: Final = 24 * 1024 * 1024
 COMPILED_FACTOR: Final = 15
 _MAX_PREFIX: Final = 256 * 1024
 
-# What a prefix begins and ends with.
+# The beginning and end of a prefix.
 _SCHEMA: Final = b'{"schema":'
 _PAYLOAD: Final = b',"payload":'
 
 _PARTED: Final = frozenset({"struct", "array", "map"})
 """Types of values that have parts."""
-# What an object takes beside its text.
+# The size of an object beside its text.
 _OBJECT_BYTES: Final = 56
 _encode = msgspec.json.Encoder().encode
 
-# By so much may the values of a column that expands be larger than they were sent, each, for
-# ``convert_column``: those of a row, of at most 2,000 columns, are within any payload's budget.
+# The growth allowed for each value of a column that expands, in ``convert_column``: the values of
+# a row, of at most 2,000 columns, stay within any payload's budget.
 _MOST_EXPANDED: Final = 4096
-# Decimals of a larger scale expand: others take about as many bytes as they did.
+# Decimals of a larger scale expand: others take about as many bytes as before.
 _PLAIN_SCALE: Final = 64
 
 
 class Notes:
-    """What can't be told from the converted values: which ones don't fit, and lost texts. What is
-    noted, and what values are larger by, is spent from the payload's budget.
+    """Notes on what the converted values don't show: values that don't fit, and lost texts.
+    Notes, and the growth of values, are spent from the payload's budget.
     """
 
     __slots__ = ("_paths", "as_sent", "budget", "untyped")
@@ -154,7 +156,7 @@ class Notes:
         self.as_sent: dict[str, str] = {}
 
     def to_go_on(self) -> "Notes":
-        """The same notes, which these are not when there are more."""
+        """A copy of these notes to extend, while these stay the same."""
         more = Notes(self.budget)
         more.untyped += self.untyped
         more.as_sent |= self.as_sent
@@ -167,7 +169,7 @@ class Notes:
         return value
 
     def take(self, leaf: Leaf, value: Any, path: Path) -> Any:
-        """What the converter makes of a value that has no plain result."""
+        """The result for a value that the converter can't convert plainly."""
         try:
             return leaf(value)
         except Misfit:
@@ -208,12 +210,13 @@ class Schema:
     def __init__(self, type_name: str = "", name: str | None = None) -> None:
         self.name = name
         self.names = 0
-        """How many JSON names the block consists of."""
+        """The number of JSON names in the block."""
         self.kept: Any = Any
-        """The msgspec type of values that ``convert`` returns as they are, unseen; None if it has
-        to see each one."""
+        """The msgspec type of values that ``convert`` returns unchanged and unseen; None if it
+        has to check each one.
+        """
         self.expands = False
-        """Whether a converted value may be far larger than what was sent."""
+        """Whether a converted value may be far larger than the one that was sent."""
         self.fields: Mapping[str, Schema] = _NO_FIELDS
         self._type = type_name
         self._leaf: Leaf | None = None
@@ -237,11 +240,11 @@ class Schema:
 
     @property
     def is_row(self) -> bool:
-        """Whether ``convert`` does no more with an object than to convert its ``fields``."""
+        """Whether ``convert`` only converts an object's ``fields``."""
         return self._leaf is None and self._type not in ("array", "map")
 
     def convert_column(self, values: list[Any], unfit: set[int]) -> list[Any]:
-        """What ``convert`` gives for each of the values. The places of those that it has a note on,
+        """The results of ``convert`` for each of the values. The places of values with a note,
         and of those that become far larger, are added to ``unfit``.
         """
         usual = None if self._of_many is None else self._of_many(values)
@@ -269,8 +272,8 @@ class Schema:
         return converted
 
     def convert(self, value: Any, path: Path, notes: Notes) -> Any:
-        """The converted ``value``; objects and arrays are changed in place. Raises ``TooLarge`` if
-        far more would come of it than was sent.
+        """The converted ``value``; objects and arrays are changed in place. Raises ``TooLarge``
+        if the result would be far larger than the input.
         """
         if value is None:
             return None
@@ -311,8 +314,8 @@ class Schema:
             return notes.unfit(path, value)
         get = value.get
         leaves, parts = self._leaves, self._parts
-        # Many small values may be declared as structs of many fields: those that they lack may not
-        # cost anything.
+        # Many small values may be declared as structs of many fields: missing fields must cost
+        # nothing.
         if 2 * len(value) < len(leaves):
             leaves = {name: leaves[name] for name in value if name in leaves}
         if 2 * len(value) < len(parts):
@@ -342,7 +345,7 @@ class Schema:
             if keys is not None and keys._leaf is not string:
                 _convert_names(keys, value, path, notes)
         elif type(value) is list:
-            # Connect ships a map whose keys are no strings as [key, value] pairs.
+            # Connect ships a map with other keys than strings as [key, value] pairs.
             for index, pair in enumerate(value):
                 if type(pair) is not list or len(pair) != 2:
                     notes.unfit((path, index), pair)
@@ -357,7 +360,7 @@ class Schema:
 
 
 def _spent(notes: Notes, sent: Any, converted: Any) -> Any:
-    """What a value without parts was converted to, once it is paid for."""
+    """The result for a value without parts, after spending its size."""
     if converted is not sent:
         kind = type(converted)
         if kind is Raw:
@@ -403,7 +406,7 @@ _compiled: Final[Recent[tuple[bytes, bool], Schema]] = Recent(_MOST_COMPILED, _M
 def read_schema(block: bytes, text_values: bool) -> Schema:
     """The compiled schema block; ``null`` and ``{}`` give one that converts nothing.
 
-    Raises ``BadField`` if it is no schema block.
+    Raises ``BadField`` unless it is a schema block.
     """
     schema = _compiled.get((block, text_values))
     if schema is None:
@@ -426,7 +429,7 @@ def _compile(text: bytes, text_values: bool) -> Schema:
 
 
 class Prefixes:
-    """Finds what is in front of messages' payloads, of keys or of values."""
+    """Finds the prefixes of messages' payloads, for keys or for values."""
 
     __slots__ = ("_last",)
 
@@ -434,8 +437,8 @@ class Prefixes:
         self._last = _SCHEMA + _PAYLOAD
 
     def of(self, message: bytes) -> bytes:
-        """All that is in front of the payload, ``{"schema":{...},"payload":``, if the schema block
-        comes first; else nothing.
+        """Everything before the payload, ``{"schema":{...},"payload":``, if the schema block
+        comes first; otherwise empty.
         """
         if not message.startswith(_SCHEMA):
             return b""
@@ -444,7 +447,7 @@ class Prefixes:
             if end < 0:
                 return b""
             self._last = message[: end + len(_PAYLOAD)]
-        # Most often that of the message before: the same object, whose hash is known.
+        # Usually that of the previous message: the same object, with a known hash.
         return self._last
 
 
@@ -453,11 +456,11 @@ PREFIXES_OF_VALUES: Final = Prefixes()
 
 
 def schema_of(prefix: bytes, text_values: bool) -> Schema | None:
-    """The compiled schema block of a prefix; None if it has something else, or less."""
+    """The compiled schema block of a prefix; None if it contains anything else, or less."""
     schema = _compiled.get((prefix, text_values))
     if schema is None:
         try:
-            # On its own a block may have a byte order mark, and be a level deeper.
+            # A block alone may have a byte order mark, and be one level deeper.
             json_text.parse(prefix + b"null}")
             block = prefix.removeprefix(_SCHEMA).removesuffix(_PAYLOAD)
             schema = _compile(block, text_values)
@@ -493,7 +496,7 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
     elif type_name == "array":
         _compile_parts(schema, block, where, text_values, "items")
         kept = Any if schema._items is None else schema._items.kept
-        # By its method, which is the operator's: the type isn't known before.
+        # By its method, the operator's: the type isn't known before.
         schema.kept = None if kept is None else list.__class_getitem__(kept) | None
     elif type_name == "map":
         _compile_parts(schema, block, where, text_values, "keys", "values")
@@ -508,7 +511,7 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
         elif type_name in _TYPES:
             schema._leaf, schema.kept = _TYPES[type_name]
             if text_values and type_name != "string":
-                # Most are text, which is looked at.
+                # Most are text, which is checked.
                 schema.kept = None
     return schema
 
@@ -579,10 +582,10 @@ _UNSIGNED_BIGINT: Final = re.compile(r"BIGINT\b.*\bUNSIGNED\b", re.IGNORECASE)
 
 
 def _logical(name: str | None, block: dict[str, Any], text_values: bool) -> Leaf | None:
-    """The converter of a logical type without parts; None if that's no name of one."""
+    """The converter of a logical type without parts; None for an unknown name."""
     if name == _DECIMAL:
         scale = _scale(block)
-        # Without a scale nobody can tell the value: it stays as sent and is noted.
+        # Without a scale the value is unknown: it stays as sent and is noted.
         return misfit if scale is None else partial(decimal, scale, text_values)
     return TEMPORAL.get(name)
 
@@ -606,15 +609,15 @@ def _integer(bits: int) -> tuple[Leaf, Any]:
 
 _TYPES: Final[dict[str, tuple[Leaf, Any]]] = {
     **{name: _integer(bits) for name, bits in INTEGERS.items()},
-    # Each is looked at: as a float it would lose digits.
+    # Each is checked: as a float it would lose digits.
     **{name: (partial(floating, largest), None) for name, largest in FLOATS.items()},
     "boolean": (boolean, bool | None),
-    # Each is looked at: it may be no base64.
+    # Each is checked: it may not be base64.
     "bytes": (binary, None),
     "string": (string, str | None),
 }
-"""Types that aren't logical and have no parts: their converter, and ``Schema.kept``. The values of
-others stay as they are.
+"""Non-logical types without parts: their converter, and ``Schema.kept``. Values of other types
+stay as they are.
 """
 
 
@@ -622,7 +625,7 @@ others stay as they are.
 
 
 def plain_placeholders(image: dict[str, Any]) -> None:
-    """Give every column that stands for an unavailable value the plain text, in place."""
+    """Replace every column that stands for an unavailable value by the plain text, in place."""
     for name, value in image.items():
         if is_unavailable(value):
             image[name] = UNAVAILABLE
@@ -634,7 +637,7 @@ def has_placeholder(text: bytes) -> bool:
 
 
 def is_unavailable(value: Any) -> bool:
-    """Whether a column's value stands for an unavailable one, in other form than plain text."""
+    """Whether a column's value stands for an unavailable one, in another form than plain text."""
     kind = type(value)
     if kind is str:
         return value in _UNAVAILABLE_TEXTS

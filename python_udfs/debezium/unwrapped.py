@@ -21,7 +21,7 @@ block or bare; what the transform's options add to it has two underscores before
   a trace. Without a key, or with ``"default"``, it is a ``tombstone``.
 - ``add.headers``: Kafka headers by the same names, which say the same as fields that the row lacks.
   Their values are JSON, with a schema block or without, or plain text, as the header converter has
-  them; what can't be read says nothing.
+  them; those that can't be read are ignored.
 - MongoDB's keys (``{"id": "{\\"$oid\\": ...}"}``) are keys by ``_id``, as the documents have it.
 
 What is not there, and the policies:
@@ -33,7 +33,7 @@ What is not there, and the policies:
   count always: null values that delete have them too.
 - There is no row before an update.
 - Fields with another prefix (``add.fields.prefix``), and those with names that neither an envelope
-  nor a source block has, are columns; such headers say nothing.
+  nor a source block has, are columns; such headers are ignored.
 - An ``__op`` that is no such letter is ``bad_type``, and one that is no ``d`` beside a true
   ``__deleted`` ``bad_field``. An envelope is ``bad_shape``: its format is
   ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
@@ -95,7 +95,7 @@ _OF_SOURCE: Final = frozenset(
     value_capture_type partition_token mod_number is_last_record_in_transaction_in_partition
     number_of_partitions_in_transaction""".split()
 )
-# Of those, the ones that are numbers: in a header that is plain text they look like any text.
+# Those among them that are numbers: in a plain text header they look like any text.
 _NUMBERS: Final = frozenset(
     """ts_ms ts_us ts_ns ts_sec ts_usec server_id pos row thread lsn lsn_proc lsn_commit txId xmin
     origin_lsn event_serial_no ssn redo_thread txSeq start_ts_ms commit_ts_ms ord tord txnNumber
@@ -113,10 +113,12 @@ _DATABASE: Final = ("source_db", "db")
 _SCHEMA: Final = ("source_schema", "schema", "source_keyspace", "keyspace")
 _TABLE: Final = ("source_table", "table", "source_collection", "collection")
 NAMING: Final = (_DATABASE, _SCHEMA, _TABLE)
-"""The fields that name the database, the schema and the table of a row; the first that does."""
+"""The fields that name the database, the schema and the table of a row; the first one present
+counts.
+"""
 _PARTS: Final = ("source", "transaction", "updateDescription")
 _PREFIXES: Final = tuple(f"{part}_" for part in _PARTS)
-# What an envelope has and no more, in which only one image or none is an object.
+# The only fields of an envelope in which at most one image is an object.
 _ENVELOPE: Final = frozenset(
     "op before after source transaction ts_ms ts_us ts_ns message filter patch"
     " updateDescription".split()
@@ -125,13 +127,13 @@ _TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 HEARTBEAT: Final = "serverName"
 """The name in a heartbeat's key."""
 EXTENDED: Final = b'\\"$'
-"""In a key that may be MongoDB's, whose ``_id`` is Extended JSON in a text."""
+"""Marks a key that may be MongoDB's, whose ``_id`` is Extended JSON in a text."""
 _EXTENDED: Final = re.compile(r'\s*\{\s*"\$')
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
-    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = envelope.with_other_key(_read_key(key, notes), headers, _take_apart_key)
     return [read(event_key, value, headers, _take_apart)]
@@ -143,7 +145,7 @@ def read(
     headers: Headers | None,
     take_apart: Callable[[bytes, Budget], envelope.Content],
 ) -> Event:
-    """The event of a message with that key, by what takes a value apart."""
+    """The event of a message with that key, with the function that takes a value apart."""
     try:
         said = said_by(headers) if headers else {}
         if key.record_key is not None and EXTENDED in key.record_key:
@@ -205,7 +207,9 @@ def _of_document(key: envelope.Key) -> envelope.Key:
 
 
 def may_be_wrapped(text: bytes) -> bool:
-    """Whether a payload is in it, with or without a schema block; letters may be escaped."""
+    """Whether a text may contain a payload, with or without a schema block; letters may be
+    escaped.
+    """
     return _PAYLOAD in text or _ESCAPED_LETTER in text
 
 
@@ -238,7 +242,7 @@ def _take_apart(value: bytes, budget: Budget) -> envelope.Content:
     try:
         content = envelope.take_apart(value, False, PREFIXES_OF_VALUES)
     except DecodeError:
-        # What is no text of JSON says so here.
+        # A text that is not JSON fails here.
         row = load_whole(value)
         if type(row) is not dict or _is_wrapper(row):
             raise
@@ -283,7 +287,7 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
     added = {name[2:]: row.pop(name) for name in names if is_added_name(name)}
     naming = added if "deleted" in added else {}
     if said:
-        # What the row says itself comes first.
+        # The row's own fields come first.
         naming, added = said | naming, said | added
     fields = as_envelope(added)
     known = _cells_of(fields, (row,), content.schema, key)
@@ -328,25 +332,25 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
 def _cells_of(
     fields: dict[str, Any], images: Sequence[Any], schema: Schema, key: envelope.Key
 ) -> cells.Cells:
-    """What is known of cells, as of an envelope with these fields."""
+    """The known facts about cells, as for an envelope with these fields."""
     connector = fields.get("source", {}).get("connector")
     return cells.cells_of(connector, images, (schema,), key.record_key, key.is_of_pairs)
 
 
 def _is_envelope(row: dict[str, Any]) -> bool:
-    """Of a row with a column ``op``: whether it is none."""
+    """For a row with a column ``op``: whether it is an envelope."""
     before, after, source = (type(row.get(name)) is dict for name in ("before", "after", "source"))
     has_image = before or after
     return (has_image and source) or ((has_image or source) and row.keys() <= _ENVELOPE)
 
 
 def is_message(schema_name: str | None) -> bool:
-    """Whether what has a schema of this name is a message of the connector's own, and no row."""
+    """Whether a schema of this name is for a message of the connector's own rather than a row."""
     return (schema_name or "").endswith(_MESSAGES)
 
 
 def _is_heartbeat(key: envelope.Key, row: dict[str, Any]) -> bool:
-    """Whether it is one without its schema block."""
+    """Whether it is a heartbeat without its schema block."""
     return (
         row.keys() <= _TIMES
         and key.record_key is not None
@@ -358,14 +362,14 @@ def _is_heartbeat(key: envelope.Key, row: dict[str, Any]) -> bool:
 
 
 def has_said(headers: Headers | None) -> bool:
-    """Whether headers say something of a row."""
+    """Whether headers have information about a row."""
     return envelope.names_other_key(headers) or any(
         is_added_name(_field_name(name)) for name, _ in headers or ()
     )
 
 
 def said_by(headers: Headers) -> dict[str, Any]:
-    """What headers say of the fields that the transform adds, by their names without prefix."""
+    """The fields that the transform adds in headers, by their names without prefix."""
     said: dict[str, Any] = {}
     for name, value in headers:
         added = _field_name(name)
@@ -381,7 +385,7 @@ def _field_name(header: str) -> str:
 
 
 def _header(field: str, value: bytes) -> Any:
-    """A header's value as a field would have it; None if it says nothing."""
+    """A header's value in a field's form; None without information."""
     try:
         text = value.decode()
         if text[:1] in ("{", '"'):
@@ -392,15 +396,15 @@ def _header(field: str, value: bytes) -> Any:
         return None
     if not text or text == "null":
         return None
-    # In plain text, numbers look like all else.
+    # In plain text, numbers look like all other text.
     part, _, own = field.partition("_")
     is_number = (own if part in _PARTS else field) in _NUMBERS
     return int(text) if is_number and _INTEGER.fullmatch(text) else text
 
 
 def is_likely(event: Event) -> bool:
-    """Whether an event shows that its message was an unwrapped row: by what was added to it, or by
-    the Kafka key, whose columns it has.
+    """Whether an event shows that its message was an unwrapped row: by added fields, or by the
+    Kafka key, whose columns it has.
     """
     if event.before is None and event.after is None:
         return False
@@ -412,7 +416,7 @@ def is_likely(event: Event) -> bool:
 
 
 def may_be_no_row(row: dict[str, Any]) -> bool:
-    """Whether an object may be a message of a writer that has no rows like this one."""
+    """Whether an object may be a message of a writer without such rows."""
     return envelope.is_cloud_event(row) or envelope.may_be_resolved(row)
 
 
@@ -460,7 +464,7 @@ def _occurred_at(root: str, added: dict[str, Any]) -> int | None:
 
 
 def as_envelope(added: dict[str, Any]) -> dict[str, Any]:
-    """What was added, where an envelope has it."""
+    """Added fields, in an envelope's places."""
     fields: dict[str, Any] = {}
     for name, value in added.items():
         if name in _OF_ENVELOPE:

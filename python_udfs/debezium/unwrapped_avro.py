@@ -2,11 +2,11 @@
 in a schema registry.
 
 Frames, schemas and keys are as in ``debezium_avro`` (``avro``); rows, what is added to them, null
-values and headers as in ``debezium_unwrapped_json`` (``unwrapped``). What comes of a message is
-what comes of the same one in JSON with its schema block.
+values and headers as in ``debezium_unwrapped_json`` (``unwrapped``). A message gives the same
+events as in JSON with its schema block.
 
-It is a format of its own because of null values: here they delete the row of the key, of envelopes
-they say nothing. A value doesn't tell which they are, for the keys are the same.
+It is a separate format because of null values: here they delete the row of the key, beside
+envelopes they mean nothing. The message itself doesn't tell which, for the keys are the same.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from python_udfs.text.avro import Node
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
-    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    """Decode one Kafka message. Returns a single event, ``invalid`` for a bad payload."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     try:
         event_key = avro.with_other_key(avro.read_key(key, notes), headers, notes.budget)
@@ -54,7 +54,7 @@ class _Layout(NamedTuple):
 
 
 class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
-    """How unwrapped rows in Avro are told apart, and decoded together."""
+    """Recognizes unwrapped rows in Avro, and decodes them together."""
 
     def __init__(self) -> None:
         self._rows: Final = alike_rows.UnwrappedRows()
@@ -126,7 +126,7 @@ _KINDS: Final = {
 
 
 def _converters(schema: AvroSchema, names: Sequence[str], row: type[msgspec.Struct]) -> Converters:
-    """Of the columns with these names."""
+    """The converters of the columns with these names."""
     attributes = dict(zip(row.__struct_encode_fields__, row.__struct_fields__, strict=True))
     declared = ((attributes[name], schema.schema.fields.get(name)) for name in names)
     return [(name, each) for name, each in declared if each is not None and each.kept is None]

@@ -1,4 +1,4 @@
-"""Kafka Connect's and Debezium's values: converters of what has no parts, a column's one value.
+"""Converters of Kafka Connect's and Debezium's values without parts: a column's single value.
 
 A converter takes the value as JSON shipped it, never null, and returns what the row image holds;
 ``msgspec.Raw`` stands for a JSON number whose digits matter. It raises ``Misfit`` for a value that
@@ -16,7 +16,7 @@ Policies:
 - Times may be negative or longer than a day (MySQL): ``-838:59:59.000000``.
 - A Decimal with negative scale is ``15E+2``: plain digits would claim a precision it hasn't.
 - A double stands for an integer if it is whole (MicroDuration was a double once, which Jackson
-  writes as ``1500000.0`` and ``9.3E10``). What a fraction of a unit means nobody says: a misfit.
+  writes as ``1500000.0`` and ``9.3E10``). A fraction of a unit has no documented meaning: a misfit.
 - A number that no double can hold (``1e400``) is no float64, nor of float32 one beyond its range.
 - Dates and times as text must be ones that there are: months, days of the month and leap years of
   the proleptic Gregorian calendar, hours to 23, minutes and seconds to 59, offsets to 18 hours as
@@ -67,7 +67,7 @@ _DATE_TEXT: Final = re.compile(_DATE)
 _TIME_TEXT: Final = re.compile(rf"-?[0-9]{{2,9}}:[0-5][0-9]:{SECOND}")
 _LOCAL_TEXT: Final = re.compile(rf"{_DATE}T{OF_DAY}:{SECOND}")
 _ZONED_TEXT: Final = re.compile(rf"{_DATE}T({OF_DAY})(?::([0-5][0-9])(\.[0-9]{{1,9}})?)?{_OFFSET}")
-# Nearly all: of these no part has to be looked at again.
+# The usual form: no part of it has to be checked again.
 _UTC_TEXT: Final = re.compile(rf"{_DATE}T{OF_DAY}:{SECOND}Z")
 _ZONED_TIME_TEXT: Final = re.compile(
     rf"(?:{OF_DAY}(?::{SECOND})?|24:00(?::00(?:\.0{{1,9}})?)?){_OFFSET}"
@@ -115,10 +115,10 @@ _INFINITE_ISO_TIMESTAMPS: Final = {
 # PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it.
 _MAX_DECIMAL_BYTES: Final = 65_536
 _MAX_DECIMAL_DIGITS: Final = 150_000
-# Of so many bits Decimal(int) is fast; all digits of a product are kept.
+# Up to this many bits Decimal(int) is fast; all digits of a product are kept.
 _FEW_BITS: Final = 1024
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-# Beyond so many leading or trailing zeros a number is written with an exponent.
+# With more leading or trailing zeros a number is written with an exponent.
 _MAX_ZEROS: Final = 16_384
 
 
@@ -142,7 +142,7 @@ Leaf = Callable[[Any], Any]
 
 
 def misfit(value: Any) -> Any:
-    """For a type whose values nobody can tell: always ``Misfit``."""
+    """A converter for values that can't be known: always raises ``Misfit``."""
     raise Misfit
 
 
@@ -214,7 +214,7 @@ def string(value: Any) -> str:
 
 
 def label(listed: Mapping[str, str], value: Any) -> str:
-    """A label of an ENUM, by the form that its list has it in where that is another one."""
+    """A label of an ENUM, unescaped if its list has it in another form."""
     text = string(value)
     return listed.get(text, text)
 
@@ -260,7 +260,7 @@ def variable_scale_decimal(text_values: bool, value: Any) -> Any:
 
 
 def _unscaled(text: str) -> int | None:
-    """The integer in base64 of its big-endian two's complement; None if it is no such thing."""
+    """The integer in base64 of its big-endian two's complement; None for any other text."""
     try:
         number = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -375,7 +375,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146_097 + day_of_era - 719_468
 
 
-# Of one or two digits, with two.
+# One or two digits as two.
 _TWO_DIGITS: Final = tuple(f"{number:02d}" for number in range(60))
 
 
@@ -385,25 +385,25 @@ def _minutes_text(minutes: int) -> str:
 
 
 def _clock_text(units: int, per_second: int) -> str:
-    """A duration of at least zero as hours, minutes, seconds and a fraction, which has as many
-    digits as a second has zeros.
+    """A non-negative duration as hours, minutes, seconds and a fraction with as many digits as a
+    second has zeros.
     """
     minutes, units = divmod(units, 60 * per_second)
     second, fraction = divmod(units, per_second)
-    # Behind a 1 are all digits.
+    # After a 1, all digits are there.
     shown = str(per_second + fraction)[1:]
     return f"{_minutes_text(minutes)}{_TWO_DIGITS[second]}.{shown}"
 
 
 @lru_cache(4096)
 def is_day(text: str) -> bool:
-    """Whether a date whose month and day are from 1 to 12 and 31 is one that there is."""
+    """Whether a date with a month from 1 to 12 and a day from 1 to 31 exists."""
     year, month, day = int(text[:-6]), int(text[-5:-3]), int(text[-2:])
     return day <= 28 or date_text(_days(year, month, day))[-5:] == text[-5:]
 
 
 def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:
-    """Whether a temporal value was shipped as text that already has its form."""
+    """Whether a temporal value was shipped as text already in its form."""
     if type(value) is not str:
         return False
     match = pattern.fullmatch(value)
@@ -440,7 +440,9 @@ def _timestamp(per_second: int, infinite: dict[int, str], zone: str, value: Any)
 
 
 def _duration(per_second: int, value: Any) -> str:
-    """An ISO 8601 duration in hours, minutes and seconds: a day may have other than 24 hours."""
+    """An ISO 8601 duration in hours, minutes and seconds, since a day may have other than 24
+    hours.
+    """
     if type(value) is str and _DURATION_TEXT.fullmatch(value):
         return value
     units = _long(value)
@@ -452,7 +454,7 @@ def _duration(per_second: int, value: Any) -> str:
 
 
 def _zoned_timestamp(value: Any) -> str:
-    """An instant: with ``Z`` as it is, with another offset moved to ``Z`` and noted."""
+    """An instant: with ``Z`` as it is, with another offset converted to ``Z`` and noted."""
     if type(value) is not str:
         raise Misfit
     match = _UTC_TEXT.fullmatch(value)
@@ -497,7 +499,7 @@ def _offset(parts: Sequence[str | None]) -> int:
 
 
 def _local_iso(pattern: re.Pattern[str], value: Any) -> str:
-    """Text of a local date or time that is shipped with a Z it doesn't mean."""
+    """Text of a local date or time, which is shipped with a meaningless Z."""
     if type(value) is str:
         if value in _INFINITE_ISO_TIMESTAMPS:
             return _INFINITE_ISO_TIMESTAMPS[value]

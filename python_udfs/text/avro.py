@@ -44,21 +44,21 @@ from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.paths import shorten, step_text
 
 Read = Callable[[bytes, int, Budget], tuple[Any, int]]
-"""Reads the value at a byte, and says at which one it ends. Raises ``DecodeError``."""
+"""Reads the value at a byte. Returns it with its end position. Raises ``DecodeError``."""
 
 PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 )
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
-# Each is a branch of the reader's text too.
+# Each also becomes a branch in the reader's text.
 _MOST_BRANCHES: Final = 500
-# What an object, and a name in it, take beside the name's text: in memory and as JSON.
+# The size of an object, and of a name in it beside the name's text: in memory and as JSON.
 _OBJECT_BYTES: Final = 64
 _PLACE_BYTES: Final = 24
 
 
 class BadSchema(ValueError):
-    """A text that is no Avro schema; the message says why."""
+    """A text that is not an Avro schema. The message says why."""
 
 
 class Node:
@@ -69,17 +69,19 @@ class Node:
     def __init__(self, kind: str, attributes: Mapping[str, Any], name: str | None = None) -> None:
         self.kind = kind
         self.attributes = attributes
-        """All that the schema says of it, ``logicalType`` and ``connect.name`` among it."""
+        """Everything that the schema says about it, including ``logicalType`` and
+        ``connect.name``.
+        """
         self.name = name
-        """With its namespace, of what has one."""
+        """Its name with the namespace, if it has one."""
         self.fields: list[tuple[str, Node]] = []
         self.branches: list[Node] = []
-        """Of a union."""
+        """The branches of a union."""
         self.items: Node | None = None
         """The elements of an array, the values of a map."""
         self.symbols: tuple[str, ...] = ()
         self.size = 0
-        """Of a fixed."""
+        """The size of a fixed."""
 
     @property
     def entry(self) -> "tuple[Node, Node] | None":
@@ -94,7 +96,7 @@ class Node:
 
     @property
     def optional(self) -> "Node | None":
-        """What it is if it isn't null, of a union of null and one other type."""
+        """The other type in a union of null and one other type; None for anything else."""
         if self.kind == "union" and len(self.branches) == 2:
             first, second = self.branches
             if first.kind == "null":
@@ -105,14 +107,16 @@ class Node:
 
 
 def parse_schemas(texts: Sequence[str]) -> Node:
-    """The last of the schemas; those before it are what it refers to. Raises ``BadSchema``."""
+    """The last of the schemas; those before it are the ones that it refers to. Raises
+    ``BadSchema``.
+    """
     names: dict[str, Node] = {}
     node = None
     for text in texts:
         try:
             schema = json.loads(text)
         except (ValueError, RecursionError):
-            # A schema that is the name of a type may lack its quotes: as some registries have it.
+            # A schema that is a type's name may lack its quotes, as in some registries.
             schema = text
         node = _parse(schema, "", names, 0)
     if node is None:
@@ -207,7 +211,7 @@ class _Wrong(Exception):
 
 
 def reader_of(node: Node, as_connect: bool = True) -> Read:
-    """The reader of values of a schema: as Kafka Connect has them, or as Avro has."""
+    """The reader of values of a schema: in Kafka Connect's form, or in Avro's."""
     writer = _Writer(node, as_connect)
     paths = writer.paths
     read_root = writer.root
@@ -223,7 +227,7 @@ def reader_of(node: Node, as_connect: bool = True) -> Read:
 
 
 def _raise(error: Exception, paths: Sequence[str], data: bytes, start: int) -> NoReturn:
-    """Say of which field and at which byte reading has failed."""
+    """Raise the error with the field and the byte at which reading has failed."""
     path, position = "$", start
     traceback: TracebackType | None = error.__traceback__
     while traceback is not None:
@@ -232,7 +236,7 @@ def _raise(error: Exception, paths: Sequence[str], data: bytes, start: int) -> N
             path += paths[traceback.tb_lineno - 1]
             position = frame.f_locals["pos"]
         traceback = traceback.tb_next
-    # Values that are nested very deep have a very long path.
+    # Very deeply nested values have a very long path.
     path = shorten(path)
     where = f"{path}: at byte {position}"
     if isinstance(error, IndexError | struct.error):
@@ -254,7 +258,7 @@ class _Writer:
         self._as_connect = as_connect
         self._lines: list[str] = []
         self.paths: list[str] = []
-        """The path of the value that each line reads, from that of its function."""
+        """For each line, the path of the value that it reads, from that of its function."""
         self._functions: dict[int, str] = {}
         self._constants: dict[str, Any] = dict(_GLOBALS)
         self._waiting: list[tuple[str, Node]] = []
@@ -401,7 +405,7 @@ class _Writer:
         self._add(depth, f"{target} = {text if self._as_connect else part}; pos += length")
 
     def _union(self, depth: int, node: Node, target: str) -> None:
-        # The branch as it is written: of fewer than 64 one byte, twice the number.
+        # The branch as written: with fewer than 64 branches one byte, twice the number.
         is_short = len(node.branches) < 64
         if is_short:
             self._add(depth, "n = data[pos]; pos += 1")
@@ -423,7 +427,7 @@ class _Writer:
 
 
 def union_names(node: Node) -> list[str | None]:
-    """What Connect's struct for a union calls its branches; None for null."""
+    """The branch names in Connect's struct for a union; None for null."""
     return [
         None if part.kind == "null" else (part.name or part.kind).rpartition(".")[2]
         for part in node.branches
@@ -451,7 +455,7 @@ def _parts(node: Node) -> list[Node]:
 
 
 def fewest_bytes(node: Node, within: Sequence[Node] = ()) -> int:
-    """The fewest bytes that a value takes."""
+    """The fewest bytes of a value."""
     if node.kind == "null" or node in within:
         return 0
     if node.kind == "record":
@@ -462,8 +466,8 @@ def fewest_bytes(node: Node, within: Sequence[Node] = ()) -> int:
 
 
 def _cost(node: Node) -> int:
-    """What a value takes at most beside what was shipped of it, as objects or as JSON, without
-    values of types that are parts of themselves, arrays and maps: they are paid for by each.
+    """The largest overhead of a value as objects or as JSON, without values of recursive types,
+    arrays and maps: those are paid for one by one.
     """
     cost, waiting, seen = 0, [node], set[int]()
     while waiting:
@@ -478,8 +482,8 @@ def _cost(node: Node) -> int:
 
 # --- What readers call ----------------------------------------------------------------------------
 
-# Where the bits of each further byte of an integer belong, and what the bits add up to till then
-# that say of the bytes before that it goes on.
+# The shift of each further byte of an integer, and the sum of the continuation bits of the bytes
+# before it.
 _PLACES: Final = tuple(
     (7 * byte, sum(128 << 7 * before for before in range(byte))) for byte in range(1, 10)
 )
@@ -500,7 +504,7 @@ def _long(data: bytes, pos: int, n: int) -> tuple[int, int]:
 
 
 def _long_length(data: bytes, pos: int, n: int) -> tuple[int, int]:
-    """The rest of a length of which ``n`` is the first byte, or what is wrong with it."""
+    """The rest of a length of which ``n`` is the first byte. Raises if it is invalid."""
     if n > 127:
         n, pos = _long(data, pos, n)
     if n & 1:
@@ -551,15 +555,15 @@ _float32: Final = struct.Struct("<f")
 
 
 def float_text(value: float) -> Any:
-    """What Java writes for a float32."""
+    """Java's text of a float32."""
     return double_text(_shortest(value))
 
 
 def _shortest(value: float) -> float:
-    """The number of the fewest digits that is this float32."""
+    """The number with the fewest digits that is this float32."""
     if not -3.5e38 < value < 3.5e38:
         return value
-    # Up to six digits always give the same again, but for numbers so small that few are left.
+    # Up to six digits always survive, except in numbers so small that few bits are left.
     text = value
     for digits in range(2 if -1e-37 < value < 1e-37 else 6, 10):
         text = float(f"{value:.{digits}g}")
@@ -572,10 +576,10 @@ _LARGEST_FLOAT: Final = 3.4028235e38
 
 
 def double_text(value: float) -> Any:
-    """What Java writes for a double, which JSON has of it: ``1.0E10``; text for what is no number.
+    """Java's text of a double in JSON: ``1.0E10``; a string for one that is not a number.
 
-    The fewest digits, of two at least, that give the same double again: Java's since 19, older ones
-    have some more now and then.
+    The fewest digits, at least two, that give the same double again: Java's rule since 19, while
+    older versions sometimes have more.
     """
     if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
         return Raw(repr(value))

@@ -27,11 +27,11 @@ import pyruhvro
 from python_udfs.text.avro import Node, double_text, fewest_bytes, float_text
 
 Make = Callable[..., Any]
-"""Makes an object of a record's values."""
+"""Makes an object from a record's values."""
 Path = tuple[str, ...]
 """The names of the records' fields that lead to a value."""
 ReadMany = Callable[[Sequence[bytes]], tuple[Sequence[int], list[Any]]]
-"""The places of those that could be read, and their values."""
+"""Returns the places of texts that could be read, and their values."""
 
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "string"})
 _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -39,20 +39,22 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "double": double_text,
     "bytes": lambda value: b2a_base64(value, newline=False).decode(),
 }
-# pyruhvro has no bytes. They are encoded as text is, and whether it is text is seen only here.
+# pyruhvro has no bytes. They are encoded like text, and are only checked here for being text.
 _READ_AS: Final = {"bytes": "string"}
-# Where so many can't be read together, they are left to others.
+# If so many can't be read together, they are left to the other reader.
 _FEW: Final = 16
-# Optional types count twice. One that is a part of itself has no end.
+# Optional types count twice. A recursive one has no end.
 _DEEPEST: Final = 32
-# Of Connect's integers that Avro has no types for.
+# Connect's integers without a type in Avro.
 _BITS: Final = {"int8": 8, "int16": 16}
 
 
 def reader_of(node: Node, makes: Mapping[Path, Make]) -> ReadMany:
-    """Reads values of a record. Raises ``ValueError`` for a schema that isn't plain."""
+    """A function that reads values of a record. Raises ``ValueError`` for a schema that isn't
+    plain.
+    """
     schema = msgspec.json.encode(_Schemas().of(node)).decode()
-    # It refuses what it can't read.
+    # It refuses schemas that it can't read.
     _in_rust(pyruhvro.avro_to_arrow_schema, schema)
     values_of = _values(node, (), makes)
 
@@ -62,7 +64,7 @@ def reader_of(node: Node, makes: Mapping[Path, Make]) -> ReadMany:
             again = _in_rust(pyruhvro.serialize_record_batch, batch, schema, 1)[0].to_pylist()
             found = values_of(pa.StructArray.from_arrays(batch.columns, fields=[*batch.schema]))
         except ValueError:
-            # One that can't be read, or whose text is no UTF-8.
+            # An unreadable one, or one whose text is not UTF-8.
             return _halves(read, texts)
         if again == texts:
             return range(len(texts)), found
@@ -79,7 +81,7 @@ def _in_rust(function: Callable[..., Any], *arguments: Any) -> Any:
     except Exception as error:
         raise ValueError(str(error)) from None
     except BaseException as error:
-        # Rust's own bugs are no Exception.
+        # Rust's own bugs are not Exceptions.
         if type(error).__module__ == "pyo3_runtime":
             raise ValueError(str(error)) from None
         raise
@@ -95,7 +97,7 @@ def _halves(read: ReadMany, texts: Sequence[bytes]) -> tuple[Sequence[int], list
 
 
 class _Schemas:
-    """Writes schemas with no more than says how values are read: names are the reader's own."""
+    """Writes schemas with only what reading values takes: the names are the reader's own."""
 
     def __init__(self) -> None:
         self._records = 0
@@ -126,7 +128,7 @@ class _Schemas:
 
 
 def _values(node: Node, path: Path, makes: Mapping[Path, Make]) -> Callable[[Any], list[Any]]:
-    """What gives the values of an Arrow array."""
+    """A function that gives the values of an Arrow array."""
     part = node.optional or node
     if part.kind == "record":
         return _records(part, path, makes)

@@ -39,16 +39,16 @@ def load_whole(text: bytes) -> Any:
         if has_names(compact, count_names(value, MAX_DEPTH)):
             return value
     except json_text.FAILURES:
-        # Wrong, or a number that msgspec does not convert.
+        # An error, or a number that msgspec does not convert.
         pass
     refuse_twice(text)
     return load(text)
 
 
 def load_key(key: bytes | None) -> tuple[Any, dict[str, Any]]:
-    """A Kafka key, and what metadata has of it: nothing, if there is none.
+    """A Kafka key, and its part of metadata, which is empty without one.
 
-    One that can't be decoded is no error: it is None, and kept as base64.
+    A key that can't be decoded is no error: it is None, and kept as base64.
     """
     if not key:
         return None, {}
@@ -60,8 +60,8 @@ def load_key(key: bytes | None) -> tuple[Any, dict[str, Any]]:
 
 
 def metadata_of(rest: dict[str, Any], key_metadata: dict[str, Any]) -> dict[str, Any]:
-    """What metadata has of a message and of its Kafka key: the message's fields by their own names,
-    or all in ``message``, if one has a name of the key's, or of the notes on a key update.
+    """The metadata of a message and of its Kafka key: the message's fields by their own names, or
+    all in ``message``, if one has a name of the key's, or of the notes on a key update.
     """
     if not (KEY_UPDATE_NOTES | key_metadata.keys()).isdisjoint(rest):
         rest = {"message": rest}
@@ -69,7 +69,7 @@ def metadata_of(rest: dict[str, Any], key_metadata: dict[str, Any]) -> dict[str,
 
 
 def load(text: bytes) -> Any:
-    """The value of a JSON text that is known to have no name twice."""
+    """The value of a JSON text that is known to have no duplicate name."""
     try:
         return VALUE.decode(text)
     except json_text.FAILURES:
@@ -78,8 +78,8 @@ def load(text: bytes) -> Any:
 
 
 def refuse_twice(text: bytes) -> None:
-    """Raise for what is no JSON, and for a name that comes twice in one object."""
-    # What msgspec skips it does not check for UTF-8.
+    """Raise for text that is not JSON, and for a duplicate name in an object."""
+    # msgspec does not check skipped text for UTF-8.
     json_text.scan(text)
     duplicate = json_text.duplicate_name(text)
     if duplicate is not None:
@@ -99,7 +99,7 @@ _TOO_DEEP: Final = -(2**62)
 
 
 def count_names(value: Any, levels: int) -> int:
-    """How many names the objects in a value have; fewer than none if it has more levels."""
+    """The number of names in a value's objects; negative if it has more levels."""
     values: Iterable[Any]
     if type(value) is dict:
         count = len(value)
@@ -119,9 +119,9 @@ def count_names(value: Any, levels: int) -> int:
 
 
 def has_names(text: bytes, names: int) -> bool:
-    """Whether compact text has exactly that many names. False also if that can't be told.
+    """Whether compact text has exactly that many names. False also if that is uncertain.
 
-    If it has more, a name was dropped: one that comes twice, or one that was not asked for.
+    If it has more, a name was dropped: a duplicate, or one that was not requested.
     """
     found = text.count(b'":')
     if found == names:
@@ -136,7 +136,7 @@ def is_number(value: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, for a sentence."""
+    """The kind of a JSON value, for a sentence."""
     if value is None:
         return "null"
     if type(value) is bool:

@@ -17,9 +17,9 @@ FAILURES: Final = (
     TypeError,
     InvalidOperation,
 )
-"""What msgspec and the types that it makes raise for a text that isn't like that."""
+"""The exceptions of msgspec and the types that it makes, for a text that isn't like that."""
 
-# Where that many of the first texts can't be decoded, no more are tried.
+# If this many of the first texts can't be decoded, no more are tried.
 _FIRST: Final = 16
 _FAILED: Final = 12
 
@@ -29,8 +29,8 @@ def read_lines(
     encode_lines: Callable[[list[Any]], bytes],
     texts: Sequence[Any],
 ) -> tuple[list[Any], Sequence[bytes | None]] | None:
-    """What a decoder makes of each text, and that as text again, both None where the decoder fails;
-    None if it does so for most of the first.
+    """A decoder's result for each text, and its text again, both None where the decoder fails;
+    None if it fails for most of the first.
     """
     lines = b"\n".join(texts)
     # Each text must be one line: then each line that is read is one text.
@@ -41,7 +41,7 @@ def read_lines(
             rows = []
         if len(rows) == len(texts):
             again = encode_lines(rows)
-            # Most often all are the same.
+            # Usually all are the same.
             return rows, texts if again == lines + b"\n" else again.splitlines()
     rows = []
     for number, text in enumerate(texts):

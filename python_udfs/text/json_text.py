@@ -63,8 +63,8 @@ _STRING_BODY: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a
 _ESCAPE_PREFIX: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _BRACKETS_OR_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
-# Complete elements of an array or object, each with its comma and without anything that has to be
-# looked at (surrogates, too deep a nesting): what a scan passes over at once.
+# Complete elements of an array or object, each with its comma and without anything that needs a
+# check (surrogates, too deep a nesting): a scan skips them at once.
 _PLAIN_STRING: Final = (
     r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*+"'
 )
@@ -81,7 +81,7 @@ def _elements_of(value: str) -> tuple[str, str]:
 
 
 def _plain_elements(levels: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Of arrays and of objects, with values of so many levels."""
+    """For arrays and for objects, with values of this many levels."""
     value = _PLAIN_SCALAR
     for _ in range(levels):
         in_array, in_object = _elements_of(value)
@@ -118,7 +118,7 @@ def parse(payload: bytes, *, trailing_commas: bool = False) -> Any:
     except FAILURES:
         commas = scan(payload, trailing_commas=trailing_commas)
     if commas:
-        # White space is insignificant there, and every position stays what it was.
+        # White space is insignificant there, and every position stays the same.
         text = bytearray(payload)
         for position in commas:
             text[position] = 0x20
@@ -142,7 +142,7 @@ def canonical(value: Any) -> bytes:
 
 
 def checked(payload: bytes) -> bytes:
-    """``payload``, a byte order mark blanked out, once size and depth are within the limits."""
+    """``payload``, with a byte order mark blanked out, after checking its size and depth."""
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{len(payload)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     if payload.startswith(BOM):
@@ -157,7 +157,7 @@ def without_bom(text: bytes) -> bytes:
 
 
 def check_depth(text: bytes) -> None:
-    """Raise ``TooDeep``, or what is wrong before that, if ``text`` is deeper than ``MAX_DEPTH``."""
+    """Raise ``TooDeep``, or the error before that, if ``text`` is deeper than ``MAX_DEPTH``."""
     # A text with so few brackets can't be too deep: nearly all are done with two counts.
     if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return
@@ -168,7 +168,7 @@ def check_depth(text: bytes) -> None:
         if first == 0x5B or first == 0x7B:  # [ {
             depth += len(found)
             if depth > MAX_DEPTH:
-                # Or unbalanced, or in what only looks like no string.
+                # Or unbalanced, or inside something that only looks like a string.
                 scan(text)
         elif first != 0x22:
             depth -= len(found)
@@ -177,7 +177,7 @@ def check_depth(text: bytes) -> None:
 def parse_slowly(payload: bytes, number: Any) -> Any:
     """The value of a text that ``scan`` has found to be JSON, although msgspec could not read it.
 
-    ``number`` makes a value of the text of a number that is no integer, or too long for ``int``.
+    ``number`` converts the text of a number that is not an integer, or too long for ``int``.
     """
 
     def integer(text: str) -> Any:
@@ -187,7 +187,7 @@ def parse_slowly(payload: bytes, number: Any) -> Any:
 
 
 def duplicate_name(payload: bytes) -> str | None:
-    """A name that comes twice in one object anywhere in a valid JSON text, or None."""
+    """A duplicate name in an object anywhere in a valid JSON text, or None."""
     found: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> None:
@@ -209,14 +209,14 @@ def _decimal(text: str) -> Decimal:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a text first, and where reading stops."""
+    """The first error of a text, and where reading stops."""
 
     position: int
     error: DecodeError
 
 
 def fault(text: bytes, *, trailing_commas: bool = False) -> Fault | None:
-    """Why ``scan`` would raise; None if it wouldn't."""
+    """The error that ``scan`` would raise; None if it wouldn't."""
     try:
         _scan(text, trailing_commas)
     except _At as at:
@@ -225,10 +225,10 @@ def fault(text: bytes, *, trailing_commas: bool = False) -> Fault | None:
 
 
 def scan(text: bytes, *, trailing_commas: bool = False) -> list[int]:
-    """Read ``text`` as strict JSON and raise the first thing that is wrong with it.
+    """Read ``text`` as strict JSON and raise its first error.
 
     Returns the positions of the commas that only ``trailing_commas`` allows. Raises as ``parse``
-    does, but for the limit of size.
+    does, except for the size limit.
     """
     try:
         return _scan(text, trailing_commas)
@@ -258,7 +258,9 @@ def _scan(text: bytes, trailing_commas: bool) -> list[int]:
 
 
 class _At(Exception):
-    """An error and where reading stopped, so that the earliest of several can be reported."""
+    """An error with the position where reading stopped, so that the earliest of several can be
+    reported.
+    """
 
     def __init__(self, position: int, error: DecodeError) -> None:
         super().__init__(position, error)

@@ -1,7 +1,7 @@
-"""MessagePack as Python values: by its library, and slowly by a walker that says what is wrong.
+"""MessagePack as Python values: by its library, and slowly by a walker that locates errors.
 
 The library decodes what is well-formed, and only says that it can't decode the rest. The walker
-reads the same bytes strictly and either finds what is wrong, at which byte and below which path, or
+reads the same bytes strictly and either finds the error, at which byte and below which path, or
 returns what the library would have returned, had it got so far.
 
 Values are None, bool, int, float, str, bytes, list, dict, ``Pairs`` for a map that no dict can
@@ -29,9 +29,9 @@ from python_udfs.core.errors import (
 from python_udfs.core.limits import BUDGET_BYTES, MAX_DEPTH
 from python_udfs.text.pairs import Pairs
 
-# An array is one byte and becomes a list of some ninety; a map's pair three and becomes two
-# hundred. So much of them is counted against a budget, which leaves them below a third of what
-# decoding may take.
+# An array is one byte and becomes a list of some ninety; a map's pair is three and becomes two
+# hundred. Their number is limited by a budget, which leaves them below a third of what decoding
+# may take.
 _CONTAINER_COST: Final = 32
 _PAIR_COST: Final = 32
 
@@ -47,14 +47,14 @@ class Ext(NamedTuple):
 
 # Found once, not for each payload.
 _unpackb = msgpack.unpackb
-# What unpackb raises for bytes it can't decode: ExtraData, FormatError, StackError, incomplete
-# input, invalid UTF-8 and lengths beyond the limits are all ValueErrors. None of them decides what
-# is wrong with a payload: the walker does, and any payload it can read is good.
+# unpackb's exceptions for bytes that it can't decode: ExtraData, FormatError, StackError,
+# incomplete input, invalid UTF-8 and lengths beyond the limits are all ValueErrors. None of them
+# decides a payload's error: the walker does, and any payload that it can read is good.
 LIBRARY_ERRORS: Final = (ValueError, MemoryError)
 
 
 def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
-    """A decoded map: a dict if it loses nothing by that."""
+    """A decoded map: a dict if that loses nothing."""
     for name, _ in pairs:
         if type(name) is not str:
             return Pairs(pairs)
@@ -63,8 +63,8 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
 
 
 def unpack(data: bytes) -> Any:
-    """The value that the bytes hold. Raises one of ``LIBRARY_ERRORS``: also for what is not all
-    there although it declares great lengths, and for more arrays and maps than a budget has.
+    """The value in the bytes. Raises one of ``LIBRARY_ERRORS``, also for incomplete bytes that
+    declare great lengths, and for more arrays and maps than a budget allows.
     """
     if len(data) > _SAFE_BYTES and (len(data) > _MOST_UNCOUNTED or _may_reserve(data)):
         return _unpack_with_care(data)
@@ -72,8 +72,8 @@ def unpack(data: bytes) -> Any:
 
 
 def _may_reserve(data: bytes) -> bool:
-    """Whether the library might reserve much more than there is: it takes a declared length at its
-    word, at every level of nesting.
+    """Whether the library might reserve much more memory than the bytes need: it trusts a
+    declared length, at every level of nesting.
     """
     heads = sum(map(data.count, _LONG_CONTAINERS))
     return heads * len(data) * _POINTER_BYTES > BUDGET_BYTES
@@ -81,7 +81,7 @@ def _may_reserve(data: bytes) -> bool:
 
 def _unpack_with_care(data: bytes) -> Any:
     if _may_reserve(data):
-        # Reserves nothing, and raises for what is not all there.
+        # Reserves nothing, and raises for incomplete bytes.
         unpacker = msgpack.Unpacker(max_buffer_size=len(data))
         unpacker.feed(data)
         try:
@@ -89,7 +89,7 @@ def _unpack_with_care(data: bytes) -> Any:
         except msgpack.UnpackException as error:
             raise ValueError("not all there") from error
     budget = Budget(len(data))
-    # As many as may be, since a text or a number may have the same bytes.
+    # An upper bound, since a text or a number may contain the same bytes.
     arrays = len(data.translate(None, _NO_ARRAYS))
     maps = len(data.translate(None, _NO_MAPS))
     try:
@@ -122,7 +122,7 @@ def _unpack_counting(data: bytes, budget: Budget) -> Any:
 
 
 _POINTER_BYTES: Final = 8
-# Whatever is in payloads of that size, it can't declare, or be, too much.
+# Payloads of that size can neither declare nor contain too much.
 _SAFE_BYTES: Final = 1024
 _MOST_UNCOUNTED: Final = BUDGET_BYTES // (_CONTAINER_COST + _PAIR_COST)
 _LONG_CONTAINERS: Final = (b"\xdc", b"\xdd", b"\xde", b"\xdf")
@@ -134,14 +134,14 @@ _NO_MAPS: Final = bytes(set(range(256)) - {*range(0x80, 0x90), 0xDE, 0xDF})
 
 
 class Walker:
-    """Reads MessagePack slowly and strictly and knows the position and the path of what it reads.
+    """Reads MessagePack slowly and strictly, keeping the position and the path.
 
     ``read`` returns what ``unpack`` returns for good bytes, with timestamps as ``Ext``. It needs
     one stack frame for each level of nesting, of which there are at most ``MAX_DEPTH``. All that is
     read is counted against one budget: ``TooLarge`` for more arrays and maps than it has.
 
-    ``name`` writes a path, of a root and steps from there, for the texts of errors. Who uses the
-    walker sets ``root`` and empties ``path`` when it begins another value.
+    ``name`` writes a path, of a root and steps from there, for error messages. The walker's user
+    sets ``root`` and empties ``path`` before another value.
     """
 
     __slots__ = ("budget", "data", "name", "path", "pos", "root")
@@ -197,7 +197,7 @@ class Walker:
         return self.scalar(kind, start)
 
     def skip(self) -> None:
-        """Pass over the next value, however deep it is nested, without looking into strings."""
+        """Skip the next value, however deep it is nested, without reading strings."""
         values = 1
         while values:
             values -= 1
@@ -215,7 +215,7 @@ class Walker:
                 self.scalar(kind, start)
 
     def header(self) -> tuple[str, int]:
-        """The kind of the next value and, of what has one, its length."""
+        """The kind of the next value and its length, if it has one."""
         start = self.pos
         if start >= len(self.data):
             self.take(1, start, "a value")
@@ -281,7 +281,7 @@ class Walker:
             raise TrailingBytes(f"$: the value ends at byte {self.pos}, {rest} more bytes follow")
 
     def where(self) -> str:
-        """The path of what is being read, as errors show it."""
+        """The path of the current value, as errors show it."""
         return self.name(self.root, self.path)
 
 
@@ -299,8 +299,8 @@ _NUMBERS: Final = {
     0xD2: struct.Struct(">i"),
     0xD3: struct.Struct(">q"),
 }
-# First bytes from 0xc0 to 0xdf: the kind of value, and the size of the length that follows
-# (of fixext the length itself).
+# First bytes from 0xc0 to 0xdf: the kind of value, and the size of the length that follows (for
+# fixext the length itself).
 _KINDS_OF_BYTES: Final = {
     0xC0: ("nil", 0),
     0xC2: ("bool", 0),

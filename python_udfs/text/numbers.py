@@ -1,7 +1,7 @@
-"""Numbers of keys: one text for each number, however it was written.
+"""Numbers in keys: a unique text for each number, however it was written.
 
-A source may ship a number of a key with another scale each time (Oracle's ``NUMBER``: 10 in a
-snapshot, 1E+1 from the log), and as a key it is the same one. In record keys and in the key columns
+A source may ship a number in a key with a different scale each time (Oracle's ``NUMBER``: 10 in a
+snapshot, 1E+1 from the log), and it is still the same key. In record keys and in the key columns
 of change logs a number has the text that ``canonical_number`` gives; in all other columns, and
 inside of objects and arrays, it stays as it was sent.
 """
@@ -12,10 +12,13 @@ from typing import Any, Final
 from msgspec import Raw
 
 _MOST_ZEROS: Final = 400
-"""A number with more zeros at its end is written with an exponent: no database has one, and no
-double is so large."""
+"""A number with more trailing zeros is written with an exponent: no database has one, and no
+double is so large.
+"""
 _MOST_ZEROS_BEFORE: Final = 38
-"""One with more zeros behind the point is, too: so many digits have Spark's decimals."""
+"""So is a number with more leading zeros after the point: Spark's decimals have this many
+digits.
+"""
 
 
 def canonical_number(text: str) -> str:
@@ -30,7 +33,7 @@ def canonical_number(text: str) -> str:
     if not digits:
         return "0"
     if len(exponent) > _LONGEST_EXPONENT:
-        # Too many digits for an int, and for any number that there is: it stays as it is.
+        # Too many digits for an int, and for any real number: it stays as it is.
         return text
     scale = len(fraction) - int(exponent or 0) - (len(written) - len(digits))
     if -_MOST_ZEROS <= scale <= 0:
@@ -47,12 +50,12 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 
 
 def is_canonical_number(text: str) -> bool:
-    """Whether a text is what ``canonical_number`` makes of some number."""
+    """Whether a text is the result of ``canonical_number`` for some number."""
     return _NUMBER.fullmatch(text) is not None and canonical_number(text) == text
 
 
 def plain_number(value: Any) -> Any:
-    """A JSON value, if it is a number as ``canonical_number`` has it. A number with a fraction, an
+    """A JSON value; a number is in the form of ``canonical_number``. A number with a fraction, an
     exponent or very many digits is ``Raw``.
     """
     if type(value) is Raw:
@@ -61,5 +64,5 @@ def plain_number(value: Any) -> Any:
 
 
 def plain_numbers(columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a key, each number with the one text that it has there."""
+    """The columns of a key, each number in its unique form."""
     return {name: plain_number(value) for name, value in columns.items()}

@@ -1,4 +1,4 @@
-"""What the readers of JSON and of MessagePack return for a map that no ``dict`` can hold."""
+"""The readers' result for a JSON or MessagePack map that no ``dict`` can hold."""
 
 from typing import Any
 

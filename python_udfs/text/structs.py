@@ -1,4 +1,4 @@
-"""Types made for the names of JSON objects while the program runs: msgspec checks them in C."""
+"""Types created at run time for the names of JSON objects: msgspec checks them in C."""
 
 from typing import Any, get_args
 
@@ -7,9 +7,9 @@ from msgspec import UNSET, UnsetType
 
 
 def struct_of(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Struct]:
-    """A Struct of fields with those names; as attributes they are ``f0``, ``f1``, ...
+    """A Struct of fields with those names; its attributes are ``f0``, ``f1``, ...
 
-    ``may_lack``: fields whose type allows ``UNSET`` may be absent, and are not written then.
+    ``may_lack``: fields whose type allows ``UNSET`` may be absent, and are then not written.
     Raises ``ValueError`` for a name that JSON has to escape.
     """
     fields: list[Any] = []
@@ -17,12 +17,12 @@ def struct_of(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Stru
         optional = may_lack and (field_type is Any or UnsetType in get_args(field_type))
         fields.append((f"f{place}", field_type, *[UNSET] * optional))
     rename = {f"f{place}": name for place, name in enumerate(types)}
-    # By keyword only, or fields that may be absent could not be in front of others.
+    # Keyword-only, since optional fields could otherwise not precede others.
     return msgspec.defstruct("Fields", fields, rename=rename, gc=False, kw_only=may_lack)
 
 
 def merged_names(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Names of which both are parts, in their order; None if the orders differ."""
+    """The merged names of which both are parts, in their order; None if the orders differ."""
     if known == seen or not seen:
         return known
     if not known:

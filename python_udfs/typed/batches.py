@@ -1,5 +1,5 @@
-"""Decoded events as ``chunks`` takes them: by their texts, or as they were decoded before those are
-written, of which no text is written that is of no use.
+"""Decoded events in the form that ``chunks`` takes: by their texts, or before their texts are
+written, so that unneeded texts are never written.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,12 @@ from python_udfs.typed.images import FieldColumn, decoded_column, field_columns,
 from python_udfs.typed.names import named_fields
 from python_udfs.typed.row import NEW_KEY, NOTING, OLD_KEY
 
-# As many as of payloads (dbt_lakehouse/spark/event_arrays.py): ten times their bytes are a cache's.
+# As many as for payloads (dbt_lakehouse/spark/event_arrays.py): ten times their bytes fill a
+# cache.
 _CHUNK_BYTES: Final = 96 * 1024
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
 _PLACEHOLDER: Final = UNAVAILABLE.encode()
-# How a placeholder may stand in JSON otherwise.
+# Other forms of a placeholder in JSON.
 _ESCAPE: Final = b"\\u"
 _PARTIAL_MARK: Final = f'"{PARTIAL}":'.encode()
 
@@ -39,7 +40,7 @@ class Changes(NamedTuple):
     format: Sequence[str]
 
     def slice(self, start: int, length: int) -> "Changes":
-        """Some of them."""
+        """A slice of them."""
         end = start + length
         return Changes(
             self.operation[start:end],
@@ -52,7 +53,7 @@ class Changes(NamedTuple):
 
 
 def at_once(changes: Changes) -> int:
-    """How many of these are to be taken apart at a time, by a sample's size."""
+    """The number of these that are taken apart at a time, by a sample's size."""
     sample = changes.after[:_SMALLEST_CHUNK]
     size = sum(len(each) for each in sample if each is not None)
     fitting = _CHUNK_BYTES * len(sample) // max(1, size)
@@ -69,7 +70,7 @@ class Batch(ABC):
     @property
     @abstractmethod
     def changes(self) -> Changes:
-        """All that the events say, as texts."""
+        """The events' fields as texts."""
 
     @property
     @abstractmethod
@@ -81,7 +82,7 @@ class Batch(ABC):
 
     @abstractmethod
     def may_be_of_key_updates(self) -> bool:
-        """Whether metadata may say something of a key update."""
+        """Whether metadata may contain notes on a key update."""
 
     @abstractmethod
     def have_other_key(self, keys: Sequence[tuple[str, ...]]) -> list[bool]:
@@ -89,21 +90,21 @@ class Batch(ABC):
 
     @abstractmethod
     def rows(self, made: Layout) -> list[FieldColumn] | None:
-        """What each field is in the images after the changes, or else before them, of events that
-        have one. None if that is not to be had at once, or one may be partial.
+        """The values of each field in the images after the changes, or else before them, of
+        events that have one. None if they can't be read at once, or an image may be partial.
         """
 
     @abstractmethod
     def earlier(self, made: Layout) -> list[FieldColumn] | None:
-        """The same of the images before of events that have both. Asked for behind ``rows``."""
+        """The values in the images before, of events that have both. Called after ``rows``."""
 
     @abstractmethod
     def may_hide(self) -> bool:
-        """Whether a placeholder may be in what ``rows`` gives."""
+        """Whether the result of ``rows`` may contain a placeholder."""
 
     @abstractmethod
     def named(self, log: Log, places: Sequence[int]) -> list[Sequence[bool]]:
-        """Of columns in those places, whether the images after the changes name them."""
+        """For the columns at these places, whether the images after the changes name them."""
 
 
 class TextBatch(Batch):
@@ -141,7 +142,7 @@ class TextBatch(Batch):
 
     @cached_property
     def _lines(self) -> bytes:
-        """The images that ``rows`` is of."""
+        """The images for ``rows``."""
         return b"\n".join(self._images)
 
     @cached_property
@@ -175,7 +176,7 @@ class TextBatch(Batch):
 
 
 class DecodedBatch(Batch):
-    """Events of one table as they were decoded. The log's columns are fields, none a path."""
+    """Events of one table as they were decoded. The log's columns are fields, not paths."""
 
     def __init__(self, columns: EventColumns, images: RowImages) -> None:
         self._columns = columns
@@ -186,7 +187,7 @@ class DecodedBatch(Batch):
         self.has_before = images.has_before
         self.has_after = images.has_after
         self._values: list[Sequence[object]] = []
-        """What ``rows`` is made of."""
+        """The values for ``rows``."""
 
     @cached_property
     def changes(self) -> Changes:

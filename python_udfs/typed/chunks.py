@@ -1,8 +1,8 @@
-"""Decoded events taken apart: the texts of a change log's columns, and which of them have changed,
+"""Take decoded events apart: the texts of a change log's columns, and which of them have changed,
 for the part of a batch whose Python objects stay in a processor's cache.
 
-A chunk goes the short way if nothing in it is rare: no placeholder, no partial image, no key
-update, no key that only the message says. All others go the long way, by columns too.
+A chunk takes the fast path if nothing in it is rare: no placeholder, no partial image, no key
+update, no key that only the message has. All others take the slow path, also by columns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,22 +31,23 @@ Column = Sequence[str | None]
 
 
 class Chunk(NamedTuple):
-    """Events taken apart. What is None is nothing for all of them."""
+    """Events taken apart. None means nothing for all of them."""
 
     length: int
     shipped: list[pa.Array]
-    """Of each column, its texts in the images that say them; or its values, if they came as such.
+    """For each column, its texts from the images that have them; or its values, if they came as
+    such.
     """
     changed: Sequence[int | None]
     """The numbers of lists of names."""
     has_other_key: Sequence[bool]
     unchanged: Sequence[int] | None = None
     previous: list[Column] | None = None
-    """Of each column of the key, its text before."""
+    """For each column of the key, its text before."""
     has_row_before: Sequence[bool] | None = None
-    """Whether there is an image before, of a keyless table."""
+    """Whether there is an image before, for a keyless table."""
     unavailable: list[Sequence[bool] | None] | None = None
-    """Of each column, whether it is the placeholder: after, or of the key before."""
+    """For each column, whether it is the placeholder: after, or of the key before."""
     parts: list[Column] | None = None
     updates: dict[int, tuple[Change, Notes]] | None = None
 
@@ -60,11 +61,11 @@ def taken_apart(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk:
     return chunk or _long_way(log, made, batch.changes, names)
 
 
-# --- The short way --------------------------------------------------------------------------------
+# --- The fast path --------------------------------------------------------------------------------
 
 
 def _short_way(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | None:
-    """Events of which nothing is rare; None if something is."""
+    """Events without anything rare; None if something is."""
     if made.key_columns and batch.may_be_of_key_updates():
         return None
     if log.keyless and any(batch.has_before) and UPDATE in batch.operation:
@@ -84,7 +85,7 @@ def _short_way(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | No
     both: list[bool] = list(map(and_, batch.has_before, batch.has_after))
     if any(both):
         if log.partial:
-            # Each of the two images may say what the other does not.
+            # Each of the two images may contain what the other lacks.
             return None
         columns_before = batch.earlier(made)
         if columns_before is None:
@@ -127,7 +128,9 @@ def _short_way(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | No
 
 
 def _with_keys(made: Layout, batch: Batch, columns: list[FieldColumn]) -> list[FieldColumn] | None:
-    """The columns of all rows, of those with an image: of the others, the message says the key."""
+    """The columns of all rows, from those with an image; for the others, the message has
+    the key.
+    """
     is_there = list(map(or_, batch.has_before, batch.has_after))
     columns = [FieldColumn(_expanded(each.values, is_there), each.kind) for each in columns]
     if not made.key_columns:
@@ -155,11 +158,11 @@ def _with_keys(made: Layout, batch: Batch, columns: list[FieldColumn]) -> list[F
 
 
 def _unnamed(log: Log, made: Layout, columns: list[FieldColumn], batch: Batch) -> dict[int, bytes]:
-    """Where partial images do not name a column, by its place: those of the key aside."""
+    """Where partial images lack a column, by its place; key columns excluded."""
     places = [
         place
         for place, spec in enumerate(log.columns)
-        # What has a value is named.
+        # A column with a value is named.
         if spec.column not in made.key_columns and None in columns[place].values
     ]
     found = {}
@@ -184,7 +187,7 @@ def _hidden(columns: list[FieldColumn], has_after: Sequence[bool]) -> dict[int, 
 
 
 def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Column:
-    """Texts, with those of the image before in the place of placeholders."""
+    """Texts, with those of the image before in place of placeholders."""
     if was is None:
         return list(map(said, texts))
     return [
@@ -194,21 +197,21 @@ def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Co
 
 
 def _expanded(values: Sequence[Any], there: list[bool]) -> list[Any]:
-    """Values in their places; None in all others."""
+    """Values at their places; None at all others."""
     left = iter(values)
     return [next(left) if each else None for each in there]
 
 
 def _differing(before: FieldColumn, now: FieldColumn, both: list[bool]) -> bytes:
-    """Whether values differ, where there are both. Of others than texts, integers and
-    booleans it is their texts that differ: a zero from another, and 1 from 1.0 in a list.
+    """Whether values differ, where there are both. Except for texts, integers and booleans, their
+    texts are compared: one zero from another, and 1 from 1.0 in a list.
     """
     if before.kind is now.kind and now.kind in (str, int, bool):
         return bytes(map(ne, before.values, compress(now.values, both)))
     return bytes(map(ne, before.texts(), compress(now.texts(), both)))
 
 
-# --- The long way ---------------------------------------------------------------------------------
+# --- The slow path --------------------------------------------------------------------------------
 
 
 def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
@@ -309,7 +312,7 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
 
 
 def _patterns(masks: list[bytes], length: int) -> Iterable[tuple[int, ...]]:
-    """Of each event, which columns a mask chooses. A log may have none of the row."""
+    """For each event, the columns that a mask chooses. A log may have no columns of the row."""
     return zip(*masks, strict=True) if masks else repeat((), length)
 
 
@@ -318,7 +321,7 @@ def _arrays(columns: list[Column]) -> list[pa.Array]:
 
 
 def _updates(changes: Changes) -> dict[int, tuple[Change, Notes]]:
-    """What events say of key updates, by their places."""
+    """The notes on key updates in events, by their places."""
     if not TextBatch(changes).may_be_of_key_updates():
         return {}
     found = {}
@@ -340,7 +343,7 @@ def _columns(rows: list[Texts], width: int) -> list[Column]:
 def _of_key(
     column: Column, was: Column, key: Column, hidden: list[bool] | None, images: Sequence[Image]
 ) -> Column:
-    """A key column's texts; where the row does not say them, those of the record key."""
+    """A key column's texts; where the row lacks them, those of the record key."""
     if hidden is None and None not in column and UNAVAILABLE not in column:
         return column
     found = []
@@ -352,7 +355,7 @@ def _of_key(
 
 
 def _first(*columns: Column) -> Column:
-    """Of each text the first that there is."""
+    """For each place, the first text that exists."""
     return [
         next((text for text in texts if text is not None), None)
         for texts in zip(*columns, strict=True)

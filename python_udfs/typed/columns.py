@@ -1,11 +1,11 @@
-"""Whole columns of declared types from their texts, by Arrow's kernels: what ``values.typed`` gives
-for each text.
+"""Convert whole columns of texts to declared types, by Arrow's kernels, with the results of
+``values.typed`` for each text.
 
-A column goes three ways, each for what the one before can't take exactly:
+A column is converted in three steps, each for what the one before can't convert exactly:
 
-1. All of it through Arrow's own cast, if that takes it and nothing in it is what Arrow reads
-   otherwise than Spark (``0x1F``, infinities, times without seconds).
-2. The texts of a plain shape, of which it is known that the cast takes them and how.
+1. All of it by Arrow's own cast, if that succeeds and no text is one that Arrow reads differently
+   from Spark (``0x1F``, infinities, times without seconds).
+2. The texts of a plain shape, which the cast is known to convert correctly.
 3. The others one by one, by ``values``.
 """
 
@@ -58,8 +58,8 @@ def arrow_type(type: str) -> pa.DataType:
 
 
 def typed_column(texts: pa.Array, type: str) -> pa.Array:
-    """The values of a type that texts (string) are, of ``arrow_type``; null where a text is null or
-    no such value.
+    """The values of texts (string) in a type, as ``arrow_type``; null where a text is null or not
+    a value of it.
 
     Raises ``ValueError`` for a type that a change log's column can't have.
     """
@@ -86,7 +86,7 @@ def typed_column(texts: pa.Array, type: str) -> pa.Array:
 
 
 def _with_others(values: pa.Array, texts: pa.Array, done: pa.Array, type: str) -> pa.Array:
-    """Values, and those of the texts that are not done yet, one by one."""
+    """Values, completed one by one for the texts that are not done yet."""
     others = pc.invert(done).fill_null(False)
     left = texts.filter(others)
     if not len(left):
@@ -99,7 +99,7 @@ def _with_others(values: pa.Array, texts: pa.Array, done: pa.Array, type: str) -
 
 
 def _has(texts: pa.Array, *needles: bytes) -> bool:
-    """Whether any of these is in the texts; said of more than one that is only near them."""
+    """Whether any of these may be in the texts; True may be wrong."""
     data = texts.buffers()[2]
     content = b"" if data is None else data.to_pybytes()
     return any(needle in content for needle in needles)
@@ -109,13 +109,13 @@ def _has(texts: pa.Array, *needles: bytes) -> bool:
 
 
 def _as_a_whole(texts: pa.Array, type: str, wanted: pa.DataType) -> pa.Array | None:
-    """All values by Arrow's cast; None if one of them is to be looked at."""
+    """All values by Arrow's cast; None if one of them needs a check."""
     if type in _UNTOLD and _has(texts, *_UNTOLD[type]):
         return None
     if type.startswith("decimal") and (
         _has(texts, b"e", b"E") or _longest(texts) + decimal_digits(type)[1] > MOST_DIGITS
     ):
-        # Of what has more digits than 128 bits hold, Arrow makes another number.
+        # From more digits than 128 bits hold, Arrow makes another number.
         return None
     if type == "timestamp" and not (
         _shortest(texts) >= len("2026-11-21T10:00:00Z") and _all(pc.ends_with(texts, "Z"))
@@ -158,7 +158,7 @@ def _longest(texts: pa.Array) -> int:
 
 
 def _are_told_apart(texts: pa.Array, values: pa.Array, type: str) -> pa.Array:
-    """Whether floats are no infinities, and written with no more digits than tell them apart."""
+    """Whether floats are finite, and written with no more digits than identify them."""
     finite = pc.is_finite(values)
     most = _DIGITS[type]
     if _longest(texts) <= most:
@@ -168,7 +168,7 @@ def _are_told_apart(texts: pa.Array, values: pa.Array, type: str) -> pa.Array:
     told = pc.less_equal(pc.binary_length(digits), most)
     if type == "float":
         exact = pc.equal(_values_of_plain(texts), pc.cast(values, pa.float64()))
-        # What has another shape is looked at one by one.
+        # Texts of another shape are checked one by one.
         told = pc.or_kleene(told, exact.fill_null(False))
     return pc.and_kleene(finite, told)
 
@@ -198,7 +198,7 @@ _SHAPES: Final = {
 
 @lru_cache(256)
 def _plain_shape(type: str) -> str:
-    """Of texts that Arrow's cast takes, as what they are: a regular expression for RE2."""
+    """A regular expression (RE2) for texts that Arrow's cast converts correctly."""
     shape = _SHAPES.get(type)
     if shape is None:
         digits, scale = decimal_digits(type)
@@ -221,7 +221,7 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _binaries(texts: pa.Array) -> pa.Array:
-    """One by one: Arrow knows no base64."""
+    """One by one: Arrow has no base64."""
     read = reader("binary")
     values = [None if text is None else read(text) for text in texts.to_pylist()]
     return pa.array(values, pa.binary())
@@ -230,7 +230,7 @@ def _binaries(texts: pa.Array) -> pa.Array:
 # --- Collections ----------------------------------------------------------------------------------
 
 _AT_ONCE: Final = 512
-"""So many texts are taken apart at a time: their Python objects stay in a processor's cache."""
+"""The texts that are taken apart at a time: their Python objects stay in a processor's cache."""
 
 
 def _collections(texts: pa.Array, type: str) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What a change log is declared to be, as far as its rows go, and the Arrow types of these."""
+"""The part of a change log's declaration that concerns its rows, and the Arrow types of these."""
 
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -29,88 +29,88 @@ class LogColumn(msgspec.Struct, frozen=True):
     type: str
     """A Spark SQL type in lower case, as of ``typed.values``."""
     field: str
-    """Its field in the images, or that which it is inside of."""
+    """The field in the images that it is, or is inside of."""
     path: tuple[str, ...] | None = None
-    """Where inside of images it is; of no names for the whole image, None for the field itself. Of
-    what the source said beside the row, where in metadata.
+    """The path inside of images; empty for the whole image, None for the field itself. For data
+    beside the row, the path in metadata.
     """
     encoding: str | None = None
     """``hbase`` for base64 of HBase's binary values."""
     mask: str | None = None
-    """What its values are masked by, of ``typed.masks``; ``type`` is then that of masked ones."""
+    """The mask of its values, see ``typed.masks``; ``type`` is then that of masked values."""
     clear: str | None = None
-    """The type of its values before their mask."""
+    """The type of its values before masking."""
 
 
 class PlacePart(msgspec.Struct, frozen=True):
-    """A part of the place that an event has in its source's own order (``typed.source_places``)."""
+    """A part of an event's place in its source's own order (``typed.source_places``)."""
 
     form: str
     column: str | None = None
-    """The column of the log that says it, or none."""
+    """The column of the log that has it, if any."""
     path: tuple[str, ...] | None = None
-    """Where in metadata it is, if no column says it."""
+    """Its path in metadata, if no column has it."""
 
 
 class Log(msgspec.Struct, frozen=True):
-    """A change log. ``dbt_lakehouse.declared.declarations.rows_of`` makes one of what a model's
+    """A change log. ``dbt_lakehouse.declared.declarations.rows_of`` makes one from what a model's
     meta keeps of its declaration.
     """
 
     columns: tuple[LogColumn, ...]
-    """Those of the row, in the images. The key's first."""
+    """The columns of the row, in the images. The key's come first."""
     key: tuple[str, ...] = ()
-    """The names of the key columns; of a keyless table those of all columns, of a log whose key is
-    none of its columns (Aerospike's) none. Never one of ``beside``.
+    """The names of the key columns; for a keyless table those of all columns, for a log whose key
+    is none of its columns (Aerospike's) empty. Never one of ``beside``.
     """
     keyless: bool = False
     partial: bool = False
-    """Whether images name only some of the columns: the others are unchanged."""
+    """Whether images have only some of the columns: the others are unchanged."""
     keys: tuple[tuple[str, ...], ...] = ()
     """The names that record keys may have, each a set of them; empty for any."""
     former: tuple[tuple[str, str], ...] | None = None
-    """If events with other keys come before all others: what fields of the key were called in
-    those, by their names. None if there are no such events.
+    """If events with other keys come before all others: the former names of key fields in those,
+    by their names. None if there are no such events.
     """
     beside: tuple[LogColumn, ...] = ()
-    """Columns of what the source said beside the row (a position in its log, a transaction), by
-    their paths in metadata. Their values are each event's own, whatever its images say and leave:
-    they never have changed, and never are as they were.
+    """Columns of data that the source gave beside the row (a position in its log, a transaction),
+    by their paths in metadata. Their values are each event's own, whatever its images contain:
+    they are never among the changed or unchanged columns.
     """
     order_by: tuple[PlacePart, ...] = ()
-    """What the source says of its own order; none where Kafka's log decides."""
+    """The source's own order; empty where Kafka's log decides."""
 
     @property
     def all_columns(self) -> tuple[LogColumn, ...]:
-        """Those of the row, and those beside it."""
+        """The columns of the row, and those beside it."""
         return self.columns + self.beside
 
 
 class Layout(NamedTuple):
-    """What rows of a log are made by, and of."""
+    """Precomputed parts of a log's rows."""
 
     fields: tuple[Field, ...]
-    """Of each column."""
+    """The field of each column."""
     plain_fields: tuple[str, ...]
-    """The same, but for paths."""
+    """The fields, without paths."""
     key_columns: tuple[str, ...]
-    """Those of a log whose key says which row a change is of."""
+    """The key columns, if the log's key identifies the row of a change."""
     key_places: tuple[int, ...]
-    """The places of the log's key among its columns; of a keyless table, of all."""
+    """The indexes of the log's key among its columns; for a keyless table, of all."""
     key_fields: tuple[str, ...]
-    """The names of these in record keys, for key columns."""
+    """The names of key columns in record keys."""
     all_fields: tuple[Field, ...]
-    """``fields``, and what those of the key were called in events with other keys."""
+    """``fields``, and the former names of key fields in events with other keys."""
     all_key_fields: tuple[str, ...]
-    """``key_fields``, and the same."""
+    """``key_fields``, and the former names."""
     former_names: tuple[str | None, ...]
-    """What each of the key columns was called in those."""
+    """The former name of each key column."""
     paths: tuple[Path, ...]
-    """Of each column beside the row, in metadata."""
+    """The path in metadata of each column beside the row."""
     place_paths: tuple[Path, ...]
-    """Of the parts of places that no column says, in metadata."""
+    """The paths in metadata of the parts of places that no column has."""
     types: tuple[pa.DataType, ...]
-    """Of all columns."""
+    """The types of all columns."""
     key_type: pa.StructType
     update_type: pa.StructType
     former_type: pa.StructType

@@ -1,16 +1,14 @@
-"""What a typed change log takes out of a row image: the exact text of its fields, and HBase's
-binary values.
+"""Read fields from row images for typed change logs: their exact text, and HBase's binary values.
 
-A field is one of the image, or what is inside of it by a path: its names, and numbers for places in
-arrays, as MongoDB writes them (``address.city``, ``tags.0``). The path of no names is the whole
-image. A partial image says in ``$partial`` that it is one, and what has changed inside of fields
-(``debezium.mongodb``):
+A field is one of the image's, or a value inside of one, at a path: names, and numbers for indexes
+in arrays, as MongoDB writes them (``address.city``, ``tags.0``). The empty path is the whole
+image. A partial image has ``$partial``, with the changes inside of fields (``debezium.mongodb``):
 
     {"_id":1,"nick":null,"$partial":{"updated":{"address.city":"Rome"},"truncated":{"tags":2}}}
 
-Of it, a field that is named has its value, and so has ``address.city``. All others are unavailable,
-which means unchanged; but of ``address`` and ``tags`` ``parts`` tells what has changed, for nobody
-knows what they are now.
+A field that it names has its value, and so has ``address.city``. All others are unavailable,
+which means unchanged. For ``address`` and ``tags``, ``parts`` has the changes, since their
+present values are unknown.
 
 Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes
 ``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here, and typed by
@@ -42,21 +40,21 @@ _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _encode_object = msgspec.json.Encoder().encode
-# What they raise for text that is none, a number that is too long for a Python int, and brackets
-# that nest deeper than Python's stack: a column may hold any text.
+# Errors for text that is not JSON, a number that is too long for a Python int, and brackets that
+# nest deeper than Python's stack: a column may hold any text.
 _FAILURES: Final = (msgspec.DecodeError, ValueError, RecursionError)
-# Numbers with a fraction or an exponent stay their text.
+# Numbers with a fraction or an exponent stay text.
 _decode_number = msgspec.json.Decoder(float_hook=msgspec.Raw).decode
 _decode_flat_array = msgspec.json.Decoder(list[Any], float_hook=msgspec.Raw).decode
 _decode_flat_object = msgspec.json.Decoder(dict[str, Any], float_hook=msgspec.Raw).decode
 
 
 Path = tuple[str, ...]
-"""The names that lead to something inside of a JSON object; none for all of it."""
+"""The names that lead to a value inside of a JSON object; empty for all of it."""
 Field = str | Path
 """A field by its name, or by its path in the image."""
 Texts = list[str | None] | None
-"""The values of fields; None for no image."""
+"""The values of fields; None without an image."""
 
 
 def row_texts_of_many(
@@ -67,14 +65,14 @@ def row_texts_of_many(
     key_fields: tuple[str, ...],
 ) -> tuple[list[Texts], list[Texts], list[Texts], list[Texts]]:
     """The values of fields in both images of each change, as text: strings unquoted, everything
-    else as it is written; those of the key fields in its record key, which is looked at only where
-    the row image (``after``, else ``before``) does not say one, and is None elsewhere; and what has
-    changed inside of fields, None where the image after the change is whole.
+    else as it is written; those of the key fields in its record key, which is only read where the
+    row image (``after``, else ``before``) lacks one, and is None elsewhere; and the changes
+    inside of fields, None where the image after the change is whole.
 
-    A field that is absent or null is None. The image after the change and the record key are what a
-    decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
-    ``before`` may be the other key of a key update instead, which is read out of metadata: such
-    text is no image there, and nothing else of the change is lost.
+    A field that is absent or null is None. The image after the change and the record key come
+    from a decoder, so text that is not a JSON object is a bug and raises ``msgspec.DecodeError``.
+    ``before`` may instead be the other key of a key update, which is read from metadata: there,
+    such text is not an image, and nothing else of the change is lost.
     """
     keys = frozenset(key_fields)
     of_before = _texts_of_many(befores, fields, keys, may_be_other=True)
@@ -96,8 +94,8 @@ def row_texts_of_many(
 def have_other_key(
     record_keys: Sequence[bytes | None], keys: Sequence[tuple[str, ...]]
 ) -> list[bool]:
-    """Of each record key, whether its names are none of these sets; none are asked for if there are
-    no sets. A change without a record key has none of another table.
+    """For each record key, whether its names are none of these sets; without sets, always False.
+    A change without a record key counts as having the table's own.
     """
     there = [each for each in record_keys if each is not None]
     if not there or not keys or any(_all_have(there, names) for names in keys):
@@ -110,7 +108,7 @@ def have_other_key(
 
 
 def _all_have(record_keys: list[bytes], names: tuple[str, ...]) -> bool:
-    """Whether all of these keys have these names and no others, decoded at once."""
+    """Whether all of these keys have exactly these names, decoded at once."""
     try:
         return len(_key_decoder(names).decode_lines(b"\n".join(record_keys))) == len(record_keys)
     except _FAILURES:
@@ -119,7 +117,7 @@ def _all_have(record_keys: list[bytes], names: tuple[str, ...]) -> bool:
 
 @lru_cache(256)
 def _key_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Of objects that have these names and no others."""
+    """A decoder of objects with exactly these names."""
     fields = {f"f{place}": name for place, name in enumerate(names)}
     key = msgspec.defstruct(
         "Key",
@@ -132,8 +130,8 @@ def _key_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 
 def is_of_document(record_key: bytes | None) -> bool:
-    """Whether a key is MongoDB's, whose images alone are partial: in all others ``$partial`` is the
-    name of a column.
+    """Whether a key is MongoDB's, which alone has partial images: elsewhere ``$partial`` is a
+    column's name.
     """
     return record_key is not None and _decode_object(record_key).keys() == {"_id"}
 
@@ -149,8 +147,8 @@ def _texts_of_many(
     *,
     may_be_other: bool = False,
 ) -> list[Texts]:
-    """The texts of each image. ``keys`` are the fields whose numbers have one text each.
-    ``may_be_other``: text that is no JSON object is no image, instead of an error.
+    """The texts of each image. ``keys`` are the fields whose numbers have a unique text.
+    ``may_be_other``: text that is not a JSON object counts as no image, instead of an error.
     """
     there = [image for image in images if image is not None]
     if not there:
@@ -165,17 +163,17 @@ def _texts_of_many(
 
 
 class FieldColumn(NamedTuple):
-    """What a field is in many images: texts; integers or booleans, where it is nothing else; of
-    decoded values floats, lists or dicts too.
+    """A field's values in many images: texts; integers or booleans, where it has nothing else;
+    for decoded values also floats, lists or dicts.
     """
 
     values: Sequence[Any]
     kind: type = str
     encode_lines: EncodeLines | None = None
-    """Writes those."""
+    """Writes the values as JSON."""
 
     def texts(self) -> Sequence[str | None]:
-        """The texts, as ``row_texts_of_many`` gives them."""
+        """The texts, in the form of ``row_texts_of_many``."""
         if self.kind is str:
             return self.values
         if self.encode_lines is None:
@@ -187,8 +185,8 @@ class FieldColumn(NamedTuple):
 def field_columns(
     images: Sequence[bytes], fields: tuple[Field, ...], key_fields: tuple[str, ...]
 ) -> list[FieldColumn] | None:
-    """What each field is in all of these images, by column. None if they can't be taken apart at
-    once: where one is no JSON object, or a field is a path.
+    """The values of each field in all of these images, by column. None if they can't be read at
+    once: where one is not a JSON object, or a field is a path.
     """
     names = tuple(each for each in fields if isinstance(each, str))
     if len(names) < len(fields):
@@ -199,10 +197,10 @@ def field_columns(
 def _columns_of_fields(
     images: Sequence[bytes], fields: tuple[str, ...], keys: frozenset[Field]
 ) -> list[FieldColumn] | None:
-    """The values of each field, all images decoded at once; None if these images can't be."""
+    """The values of each field, all images decoded at once; None if that fails."""
     lines = b"\n".join(images)
     try:
-        # Most often the first image tells which fields nest in all of them.
+        # Usually the first image tells which fields nest in all of them.
         nesting = _nesting(_kinds(_values_of_fields(images[0], fields, frozenset())))
         columns = _values_of_fields(lines, fields, nesting)
         kinds = _kinds(columns)
@@ -228,8 +226,8 @@ def _columns_of_fields(
 
 
 def decoded_column(values: Sequence[Any], is_key: bool, encode_lines: EncodeLines) -> FieldColumn:
-    """The same of one field by its values as a decoder has them (``core.row_images``): what would
-    be read of their text. ``encode_lines`` writes that.
+    """The column of one field from its values as a decoder has them (``core.row_images``): the
+    same as from their text. ``encode_lines`` writes that text.
     """
     kinds = frozenset(map(type, values))
     if UnsetType in kinds:
@@ -263,7 +261,7 @@ _DECODED_KIND: Final[dict[frozenset[type], type]] = {
 
 
 def one_kind(values: Sequence[Any]) -> type | None:
-    """Of what kind values are, but for nulls; None for more than one, and for others than texts,
+    """The kind of values, ignoring nulls; None for several kinds, and for others than texts,
     integers, booleans and floats.
     """
     kinds = frozenset(map(type, values))
@@ -272,7 +270,7 @@ def one_kind(values: Sequence[Any]) -> type | None:
 
 
 def _are_numbers(floats: Iterable[float | None]) -> bool:
-    """Whether JSON has these: all else is null there."""
+    """Whether JSON can represent these floats; it writes null for others."""
     return isfinite(sum(filter(None, floats)))
 
 
@@ -285,7 +283,7 @@ _ONE_KIND: Final[dict[frozenset[type], type]] = {
 def _columns_of_texts(
     images: list[bytes], fields: tuple[str, ...], keys: frozenset[Field]
 ) -> list[Sequence[str | None]] | None:
-    """The texts of each field, all images decoded at once; None if these images can't be."""
+    """The texts of each field, all images decoded at once; None if that fails."""
     columns = _columns_of_fields(images, fields, keys)
     return None if columns is None else [column.texts() for column in columns]
 
@@ -307,14 +305,14 @@ def _kinds(columns: Iterable[Iterable[Any]]) -> list[frozenset[type]]:
 
 
 def _nesting(kinds: Iterable[frozenset[type]]) -> frozenset[int]:
-    """The places of columns with lists or objects: decoded, those have lost their white space."""
+    """The indexes of columns with lists or objects: decoding has lost their white space."""
     return frozenset(place for place, each in enumerate(kinds) if not each <= _FLAT)
 
 
 @lru_cache(256)
 def _decoder_of(fields: tuple[str, ...], nesting: frozenset[int]) -> msgspec.json.Decoder[Any]:
-    """Of the objects' fields only; those in the places of ``nesting`` stay their text, and so does
-    a number with a fraction or an exponent.
+    """A decoder of only these fields of objects; those at the indexes ``nesting`` stay text, and
+    so does a number with a fraction or an exponent.
     """
     names = [f"f{place}" for place in range(len(fields))]
     row = msgspec.defstruct(
@@ -329,7 +327,7 @@ def _decoder_of(fields: tuple[str, ...], nesting: frozenset[int]) -> msgspec.jso
 def _exact_texts(
     image: bytes, fields: tuple[Field, ...], keys: frozenset[Field]
 ) -> list[str | None]:
-    """The texts of one image, a third as fast, whatever is in it."""
+    """The texts of any image, at a third of the speed."""
     values = _decode_object(image)
     texts: list[str | None] = []
     for field in fields:
@@ -339,7 +337,7 @@ def _exact_texts(
 
 
 def _texts_or_none(image: bytes, fields: tuple[Field, ...], keys: frozenset[Field]) -> Texts:
-    """``_exact_texts``; None of what is no JSON object."""
+    """``_exact_texts``; None for text that is not a JSON object."""
     try:
         return _exact_texts(image, fields, keys)
     except _FAILURES:
@@ -347,7 +345,7 @@ def _texts_or_none(image: bytes, fields: tuple[Field, ...], keys: frozenset[Fiel
 
 
 def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
-    """What is in a value by a path; None if nothing is."""
+    """The value at a path inside of another; None without one."""
     for step in path:
         if raw is None:
             return None
@@ -362,9 +360,10 @@ def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
 
 
 def texts_inside(text: bytes | None, paths: Sequence[Path]) -> list[str | None]:
-    """What is in a JSON object by each path, as text like the values of fields. None of no object.
+    """The value at each path in a JSON object, as text like the values of fields; None without an
+    object.
 
-    Raises ``msgspec.DecodeError`` for text that is no JSON.
+    Raises ``msgspec.DecodeError`` for text that is not JSON.
     """
     raw = None if text is None else msgspec.Raw(text)
     return [_text(_inside(raw, path)) for path in paths]
@@ -373,7 +372,7 @@ def texts_inside(text: bytes | None, paths: Sequence[Path]) -> list[str | None]:
 def texts_inside_of_many(
     objects: Sequence[bytes | None], paths: tuple[Path, ...]
 ) -> list[Sequence[str | None]]:
-    """``texts_inside`` of each object, by path: all of them decoded at once, if that will do."""
+    """``texts_inside`` of each object, by path: all of them decoded at once, if possible."""
     there = [each for each in objects if each is not None]
     columns = _columns_inside(there, paths) if there else [()] * len(paths)
     if columns is None:
@@ -387,8 +386,8 @@ def texts_inside_of_many(
 def _columns_inside(
     objects: list[bytes], paths: tuple[Path, ...]
 ) -> list[Sequence[str | None]] | None:
-    """What is in JSON objects by paths; None if they can't be decoded at once: where something on
-    the way is no object, or one path goes on where another one ends.
+    """The values at paths in JSON objects; None if they can't be decoded at once: where a value
+    on the way is not an object, or one path continues where another one ends.
     """
     decoder = _decoder_of_paths(paths)
     if decoder is None:
@@ -412,7 +411,7 @@ def _columns_inside(
 
 @lru_cache(256)
 def _decoder_of_paths(paths: tuple[Path, ...]) -> msgspec.json.Decoder[Any] | None:
-    """Of objects with what is inside of them by these paths, as it is written."""
+    """A decoder of the values at these paths in objects, as written."""
     tree: dict[str, Any] = {}
     for path in paths:
         node = tree
@@ -429,7 +428,7 @@ _END: Final[dict[str, Any]] = {}
 
 
 def _struct_of(tree: dict[str, Any]) -> type[msgspec.Struct]:
-    """A struct of objects that have others inside."""
+    """A Struct of objects with nested ones."""
     fields = [
         (_attribute(name), msgspec.Raw if inner is _END else _struct_of(inner) | None, None)
         for name, inner in tree.items()
@@ -449,8 +448,8 @@ def _attribute(name: str) -> str:
 def _partial_texts(
     image: bytes, fields: tuple[Field, ...], key_fields: tuple[str, ...]
 ) -> tuple[list[str | None], list[str | None]] | None:
-    """The texts of a partial image, and what it says of the insides of fields; None if it is whole,
-    for only something in it has that name, or it is a column's.
+    """The texts of a partial image, and the changes inside of its fields; None if it is whole,
+    because only a nested value has that name, or it is a column's.
     """
     values = _decode_object(image)
     raw = values.pop(PARTIAL, None)
@@ -486,8 +485,8 @@ def _partial_texts(
 def _changed_part(
     wanted: str, updated: dict[str, msgspec.Raw], truncated: dict[str, msgspec.Raw]
 ) -> tuple[str | None, str | None]:
-    """The text of the field of a path that a partial image does not name as a whole, and what has
-    changed inside of it.
+    """The text of the field of a path that a partial image does not name as a whole, and the
+    changes inside of it.
     """
     inside: dict[str, msgspec.Raw] = {}
     for path, value in updated.items():
@@ -510,14 +509,14 @@ _is_text = frozenset({str, type(None)}).issuperset
 
 
 def _flat_texts(values: Sequence[Any]) -> Sequence[str | None]:
-    """The texts of decoded JSON values that are no lists or objects."""
+    """The texts of decoded JSON values other than lists or objects."""
     if _is_text(map(type, values)):
         return values
     return [value if type(value) is str else _scalar_text(value) for value in values]
 
 
 def _scalar_text(value: Any) -> str | None:
-    """The text of a JSON value that is no string, list or object."""
+    """The text of a JSON value other than a string, list or object."""
     if value is None:
         return None
     if type(value) is int:
@@ -529,21 +528,21 @@ _BOOLEANS: Final = {True: "true", False: "false"}
 
 
 def json_elements(text: str | None) -> list[str | None] | None:
-    """The texts of a JSON array's elements, as of fields; None for any other text."""
+    """The texts of a JSON array's elements, in the form of fields; None for any other text."""
     if text is None or not text.startswith("["):
         return None
     try:
         elements: list[Any] = _decode_array(text)
     except _FAILURES:
         return None
-    # In their places: a value goes as soon as its text is made.
+    # In place: a value is freed as soon as its text is made.
     for place, raw in enumerate(elements):
         elements[place] = _text(raw)
     return elements
 
 
 def json_entries(text: str | None) -> dict[str, str | None] | None:
-    """The texts of a JSON object's values, as of fields; None for any other text."""
+    """The texts of a JSON object's values, in the form of fields; None for any other text."""
     if text is None or not text.startswith("{"):
         return None
     try:
@@ -556,12 +555,12 @@ def json_entries(text: str | None) -> dict[str, str | None] | None:
 
 
 class Collections(NamedTuple):
-    """What is in many JSON arrays or objects, one after the other."""
+    """The contents of many JSON arrays or objects, concatenated."""
 
     lengths: list[int | None]
-    """How many values each has; None for what is no such collection."""
+    """The number of values in each; None for a text that is not such a collection."""
     names: list[str]
-    """Of the values in objects."""
+    """The names of the values in objects."""
     texts: Sequence[str | None]
 
 
@@ -586,20 +585,20 @@ def _found(
     exact: Callable[[str | None], Any],
     values_of: Callable[[Any], Iterable[Any]],
 ) -> list[Any]:
-    """``exact`` of each text; by ``decode``, if that will do."""
+    """``exact`` of each text; by ``decode``, if possible."""
     try:
         found = [decode(each) if each and each.startswith(start) else None for each in texts]
         if _are_flat(map(type, _joined(found, values_of))):
             return found
     except _FAILURES:
         pass
-    # Not beside the others: small values take far more than their text.
+    # Not kept beside the others: small values take far more than their text.
     found = []
     return list(map(exact, texts))
 
 
 def _texts_of(found: list[Any], values_of: Callable[[Any], Iterable[Any]]) -> list[str | None]:
-    """The texts of all values; each value goes as soon as its text is made."""
+    """The texts of all values; each value is freed as soon as its text is made."""
     values = list(_joined(found, values_of))
     found.clear()
     if not _is_text(map(type, values)):
@@ -623,7 +622,7 @@ def _text(raw: msgspec.Raw | None) -> str | None:
     text = str(raw, "utf-8")
     if text[0] == '"':
         return _decode_string(text)
-    # As of decoded numbers: there is no negative zero among integers.
+    # As for decoded numbers: integers have no negative zero.
     return _WRITTEN.get(text, text)
 
 
@@ -631,13 +630,13 @@ _WRITTEN: Final = {"null": None, "-0": "0"}
 
 
 def _key_text(raw: msgspec.Raw | None) -> str | None:
-    """``_text`` of a key's field: a number has one text, however it was sent."""
+    """``_text`` of a key's field: a number has a unique text, however it was sent."""
     if raw is None or bytes(memoryview(raw)[:1]) not in _MAY_BE_NUMBER:
         return _text(raw)
     try:
         value = key_value(_decode_number(raw))
     except _FAILURES:
-        # Deeper than an object that is a number.
+        # Nested deeper than an object that is a number.
         return _text(raw)
     return _text(raw) if type(value) in (dict, list) else _scalar_text(value)
 
@@ -666,7 +665,7 @@ def _decimal(value: bytes) -> str:
     return f"{Decimal((int(unscaled < 0), digits, -scale)):f}"
 
 
-# How org.apache.hadoop.hbase.util.Bytes writes each type, by the Spark type that it becomes.
+# The formats of org.apache.hadoop.hbase.util.Bytes, by the Spark type that they become.
 _HBASE_READERS: Final[dict[str, Callable[[bytes], str]]] = {
     "string": lambda value: value.decode(),
     "boolean": lambda value: "true" if struct.unpack(">?", value)[0] else "false",
@@ -683,9 +682,9 @@ _HBASE_READERS: Final[dict[str, Callable[[bytes], str]]] = {
 def decode_hbase(value: str | None, type_name: str) -> str | None:
     """The text of an HBase value that is shipped as base64, for a column of a Spark SQL type.
 
-    ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no
-    base64, the wrong length, no UTF-8, a decimal of thousands of digits): the change log reports
-    those as misfits. ``ValueError`` for a type that HBase has no form for.
+    ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type
+    (not base64, the wrong length, not UTF-8, a decimal of thousands of digits): the change log
+    reports those as misfits. ``ValueError`` for a type without a format in HBase.
     """
     base_type = type_name.partition("(")[0]
     if base_type == "binary":
@@ -698,5 +697,5 @@ def decode_hbase(value: str | None, type_name: str) -> str | None:
     try:
         return read(b64decode(value, validate=True))
     except (struct.error, ValueError):
-        # Of base64 and UTF-8 too: their errors are ValueErrors.
+        # Includes errors of base64 and UTF-8, which are ValueErrors.
         return None

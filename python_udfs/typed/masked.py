@@ -1,8 +1,8 @@
-"""Rows of change logs with masks, one and many.
+"""Rows of change logs with masks, single or many.
 
-A row is made of clear values first, so that what has changed, and what the key was, is as without a
-mask. Then every place that tells a value of a masked column gets its mask: the column, the keys
-before, and the texts of what did not fit.
+A row is first made from clear values, so that the changed columns and the former key are the same
+as without a mask. Then every place with a value of a masked column gets its mask: the column, the
+keys before, and the texts of misfits.
 """
 
 from functools import lru_cache
@@ -29,7 +29,7 @@ from python_udfs.typed.masks import HASH, MASKED, NULL, masked
 
 def clear(log: Log) -> Log:
     """The log without masks: itself, if it has none."""
-    # Outside of the cache, which would give an equal log of an earlier task.
+    # Outside of the cache, which would return an equal log of an earlier task.
     if all(each.mask is None for each in log.all_columns):
         return log
     return _clear(log)
@@ -51,7 +51,7 @@ def _clear_column(spec: LogColumn) -> LogColumn:
 
 
 def has_hash(log: Log) -> bool:
-    """Whether the rows of a log need the key."""
+    """Whether the rows of a log need the mask key."""
     return any(each.mask == HASH for each in log.all_columns)
 
 
@@ -59,7 +59,7 @@ def has_hash(log: Log) -> bool:
 
 
 def masked_row(log: Log, row: dict[str, Any]) -> dict[str, Any]:
-    """A row of ``clear(log)``, as ``row.change_row`` gives it, with masks."""
+    """A row of ``clear(log)``, as ``row.change_row`` gives it, masked."""
     masks = _masks(log)
     found = {name: masked(value, masks.get(name)) for name, value in row.items()}
     if row.get(PREVIOUS_KEY) is not None:
@@ -93,14 +93,14 @@ def _masked_key(masks: dict[str, str], key: dict[str, Any] | None) -> dict[str, 
 
 def _digest_masks(log: Log) -> tuple[str | None, str | None]:
     """The masks of a key update's ``id`` and ``change``, plain digests by which values could be
-    guessed and tried: of the keys of both messages, in which masked columns can be that are none of
-    the log's key, and of all that the source said beside the row.
+    guessed and verified: ``id`` is of the keys of both messages, which may contain masked columns
+    outside of the log's key, and ``change`` of everything that the source gave beside the row.
     """
     if has_hash(log):
         return HASH, HASH
     names = {name for each in log.keys for name in each}
     in_keys = any(each.mask and (not names or each.field in names) for each in log.columns)
-    # Its delete and its insert are told by the old key then, and by the change.
+    # The old key, and the change, then identify its delete and its insert.
     return NULL if in_keys else None, NULL if any(each.mask for each in log.beside) else None
 
 
@@ -128,7 +128,7 @@ def _masked_texts(log: Log, texts: list[str | None]) -> list[str | None]:
 
 
 def masked_rows(log: Log, rows: pa.StructArray) -> pa.StructArray:
-    """Rows of ``clear(log)``, as ``rows.change_rows`` gives them, with masks."""
+    """Rows of ``clear(log)``, as ``rows.change_rows`` gives them, masked."""
     wanted, masks = row_type(log), _masks(log)
     found = {field.name: rows.field(field.name) for field in wanted}
     for spec in log.all_columns:

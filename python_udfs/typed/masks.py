@@ -1,4 +1,4 @@
-"""Masks of personal values: what a change log has in place of one."""
+"""Masks of personal values: what a change log stores in place of one."""
 
 import hmac
 from decimal import Decimal
@@ -11,35 +11,35 @@ NULL: Final = "null"
 LAST4: Final = "last4"
 MASKS: Final = (HASH, NULL, LAST4)
 MASKED: Final = "(masked)"
-"""Instead of the text of a value that fits no type."""
+"""Replaces the text of a value that fits no type."""
 _SHOWN: Final = 4
 _FINGERPRINT: Final = b"cdc_lakehouse: fingerprint of the key of masks"
 _keys: Final[list[bytes]] = []
-"""That of this process, if it has any."""
+"""The mask key of this process, if it has one."""
 
 
 def know_key(key: bytes) -> None:
-    """Let this process hash with a key."""
+    """Hash with this key from now on."""
     _keys[:] = [key]
 
 
 def fingerprint(key: bytes) -> str:
-    """What tells a key from another one, and nothing of either."""
+    """An identifier of a key that reveals nothing about it."""
     return hmac.digest(key, _FINGERPRINT, "sha256").hex()[:16]
 
 
 def has_text(type: str) -> bool:
-    """Whether values of a type have one text each, as ``hash`` and ``last4`` need it."""
+    """Whether values of a type have a unique text, which ``hash`` and ``last4`` need."""
     return type == "string" or type in INTEGER_BITS or type.startswith("decimal")
 
 
 def masked_type(mask: str, type: str) -> str:
-    """The type of a column that is declared to be of ``type``."""
+    """The type of a masked column that is declared with ``type``."""
     return type if mask == NULL else "string"
 
 
 def masked(value: Value | None, mask: str | None) -> Value | None:
-    """What stands in place of a value."""
+    """The masked form of a value."""
     if mask is None:
         return value
     if value is None or mask == NULL:
@@ -52,7 +52,7 @@ def masked(value: Value | None, mask: str | None) -> Value | None:
 
 
 def _text(value: Value) -> str:
-    """A number has one text, whatever its type, its digits and its scale are."""
+    """A unique text for a number, whatever its type, digits and scale."""
     if isinstance(value, Decimal):
         text = f"{value:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
@@ -62,5 +62,5 @@ def _text(value: Value) -> str:
 def keyed_hash(text: str) -> str:
     """HMAC-SHA-256 of a text, in hexadecimal digits. A key must be known."""
     (key,) = _keys
-    # Half a surrogate pair, which JSON can escape, is text too.
+    # JSON can escape half a surrogate pair, which also counts as text.
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()

@@ -1,4 +1,4 @@
-"""Names of columns: lists of them as an array, and which of them images name."""
+"""Names of columns: lists of them as an array, and which of them images contain."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ from python_udfs.typed.declared import NAMES
 
 
 class Names(dict[tuple[int, ...], int]):
-    """Lists of columns' names, each once, by which of the columns are in it."""
+    """Distinct lists of column names, by the columns in them."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -31,7 +31,7 @@ class Names(dict[tuple[int, ...], int]):
 
 
 def named_fields(images: Sequence[bytes | None], fields: Iterable[str]) -> dict[str, list[bool]]:
-    """Of each field, whether the images name it."""
+    """For each field, whether the images contain it."""
     fields = tuple(dict.fromkeys(fields))
     there = [image for image in images if image is not None]
     if not there or not fields:
@@ -52,7 +52,7 @@ def named_fields(images: Sequence[bytes | None], fields: Iterable[str]) -> dict[
 
 @lru_cache(256)
 def _names_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Of objects' fields as they are written; None for one that is not there."""
+    """A decoder of objects' fields as written; None for a missing one."""
     attributes = {f"f{place}": name for place, name in enumerate(fields)}
     row = msgspec.defstruct(
         "Names", [(name, msgspec.Raw, None) for name in attributes], rename=attributes, gc=False

@@ -1,11 +1,11 @@
-"""A change log's row from one decoded event: the careful way, which is the definition.
+"""A change log's row from one decoded event: the careful path, which defines the result.
 ``rows.change_rows`` gives the same for many events, by column.
 
-What stands for a value that the source did not log, Debezium's placeholder, is no value: the column
-is unchanged, and has what it had before the change if the image before says it.
+Debezium's placeholder for a value that the source did not log is not a value: the column is
+unchanged, and has its value from before the change if the image before contains it.
 
-A column of what the source said beside the row has what the event's own metadata says, null where
-that says nothing; of a delete or a truncate too. Nothing that is said of images is said of it.
+A column of data beside the row has its value from the event's own metadata, null without one; in
+a delete or a truncate too. The rules about images don't apply to it.
 """
 
 import re
@@ -49,11 +49,11 @@ NEW_ROWS: Final = frozenset({SNAPSHOT, INSERT})
 """Operations before which there is no row to look up."""
 _INSERTS: Final = frozenset({INSERT, UPSERT})
 NOTING: Final = _INSERTS | {DELETE}
-"""Operations of events that may be of a key update."""
+"""Operations of events that may be part of a key update."""
 
 
 class Change(NamedTuple):
-    """What a log's row is made of: some of an event's fields, as in ``core.events``."""
+    """The input of a log's row: some of an event's fields, as in ``core.events``."""
 
     operation: str
     before: bytes | None = None
@@ -64,14 +64,14 @@ class Change(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What a header says of a key update: the key of the other one of its two events."""
+    """A header's note on a key update: the key of its other event."""
 
     old_key: str | None = None
     new_key: str | None = None
 
 
 def notes_of(operation: str, metadata: bytes | None) -> Notes | None:
-    """What an event's metadata says of a key update; None for nothing."""
+    """The note on a key update in an event's metadata; None without one."""
     if metadata is None:
         return None
     if operation in _INSERTS and OLD_KEY in metadata:
@@ -84,7 +84,9 @@ def notes_of(operation: str, metadata: bytes | None) -> Notes | None:
 
 
 def in_metadata(metadata: bytes | None, name: str) -> str | None:
-    """The text of a field of metadata: a string unquoted, all else as it is; None for none."""
+    """The text of a field of metadata: a string unquoted, everything else as it is; None if it is
+    missing.
+    """
     raw = b"" if metadata is None else bytes(_decode_object(metadata).get(name, b"null"))
     if raw in (b"", b"null"):
         return None
@@ -94,9 +96,9 @@ def in_metadata(metadata: bytes | None, name: str) -> str | None:
 def key_update(
     change: Change, notes: Notes, key_before: dict[str, Value] | None, unchanged: Sequence[str]
 ) -> dict[str, Any] | None:
-    """What an event says of a key update: ``id``, which its delete and its insert share, and of a
-    source's change ``change``; of the insert, the ``key_before`` that its row had, and the
-    ``columns`` that are as they were there. None if it says nothing of use.
+    """The key update in an event: ``id``, which its delete and its insert share, and ``change``
+    for the source's change; for the insert, the ``key_before`` of its row, and the ``columns``
+    that are unchanged from there. None without useful data.
     """
     if key_before is None and notes.new_key is None:
         return None
@@ -105,7 +107,7 @@ def key_update(
         record_key if notes.old_key is None else notes.old_key,
         record_key if notes.new_key is None else notes.new_key,
     )
-    # What the transform adds to a row, a null value of the same change lacks.
+    # A null value of the same change lacks what the transform adds to a row.
     source = None if _UNWRAPPED.match(change.format) else in_metadata(change.metadata, "source")
     return {
         "id": _md5(" ".join(key for key in keys if key is not None)),
@@ -125,9 +127,9 @@ def said(text: str | None) -> str | None:
 
 
 def change_row(log: Log, change: Change) -> dict[str, Any]:
-    """The row of a change, by name, as of ``declared.row_type``; values as of ``typed.values``.
+    """The row of a change, by name, as in ``declared.row_type``; values as in ``typed.values``.
 
-    The images and the record key are what a decoder made: text that is no JSON object raises
+    The images and the record key come from a decoder: text that is not a JSON object raises
     ``msgspec.DecodeError``.
     """
     plain = clear(log)
@@ -216,13 +218,13 @@ def _clear_row(log: Log, change: Change) -> dict[str, Any]:
         if shipped[place] is not None and row[spec.column] is None:
             text = shipped[place]
         elif _at(parts, place) is not None:
-            # What it is now nobody knows: in gold it stays what it was.
+            # Its present value is unknown: in gold it keeps its former one.
             text = _at(parts, place)
         elif spec.column in made.key_columns:
             if shipped[place] is None and (is_unavailable or _at(before, place) == UNAVAILABLE):
                 text = UNAVAILABLE
         elif made.key_columns and spec.column in unchanged:
-            # Of a row that is new or has a new key, no row before it is known.
+            # A row that is new or has a new key has no known row before it.
             is_new = change.operation in NEW_ROWS or previous_key is not None
             if key_before is not None or (is_unavailable and is_new):
                 text = UNAVAILABLE
@@ -273,7 +275,7 @@ def _names(image: bytes | None) -> frozenset[str]:
 def _previous_key(
     log: Log, change: Change, before: Texts, row: dict[str, Any]
 ) -> dict[str, Value | None] | None:
-    """The key that an update has replaced; of a keyless table, the row."""
+    """The key that an update has replaced; for a keyless table, the row."""
     if change.operation != UPDATE or (log.keyless and before is None):
         return None
     key: dict[str, Value | None] = {}
@@ -291,7 +293,7 @@ def _previous_key(
 
 
 def _value_before(spec: LogColumn, text: str | None) -> Value | None:
-    """A key column's value in the image before the change; none of an encoded one."""
+    """A key column's value in the image before the change; None for an encoded one."""
     return None if spec.encoding else typed(said(text), spec.type)
 
 
@@ -301,7 +303,9 @@ def _is_same(value: Value | None, other: Value | None) -> bool:
 
 
 def _key_before(log: Log, before: Texts) -> dict[str, Value] | None:
-    """The key that a header names, which is read as an image before; None if it lacks a column."""
+    """The key that a header names, which is read like an image before; None if it lacks a
+    column.
+    """
     key = {}
     for place in layout(log).key_places:
         spec: LogColumn = log.columns[place]

@@ -1,7 +1,8 @@
-"""The columns of a change log from many decoded events: what ``row.change_row`` gives for each.
+"""The columns of a change log from many decoded events: the results of ``row.change_row`` for
+each.
 
-Images are taken apart by the chunk (``chunks``); the columns of texts that come of it are typed for
-all events at once.
+Images are taken apart in chunks (``chunks``); the resulting text columns are typed for all events
+at once.
 """
 
 from array import array
@@ -49,8 +50,8 @@ from python_udfs.typed.values import Value, typed
 def change_rows(log: Log, changes: Changes) -> pa.StructArray:
     """The rows of a log, one for each event, as structs of ``declared.row_type``.
 
-    Raises ``ValueError`` for a type that the log's columns can't have, and ``msgspec.DecodeError``
-    for an image or a key that is no JSON object.
+    Raises ``ValueError`` for a type that the log's columns can't have, and
+    ``msgspec.DecodeError`` for an image or a key that is not a JSON object.
     """
     rows = Rows(log)
     rows.add(changes)
@@ -58,12 +59,13 @@ def change_rows(log: Log, changes: Changes) -> pa.StructArray:
 
 
 Given = Callable[[int, int], Iterable[Changes]]
-"""Gives the events from one place to another, few at a time."""
+"""Gives the events from one place to another, in small parts."""
 
 
 def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
-    """``change_rows`` of so many events, where one for which that raises has nulls and a misfit,
-    its image: decoders made it, so that is an error of ours, and one event must not stop a run.
+    """``change_rows`` of ``length`` events. An event for which it raises gets nulls and a misfit
+    with its image: it comes from a decoder, so that is an error of ours, and one event must not
+    stop a run.
 
     Raises ``ValueError`` for a type that the log's columns can't have.
     """
@@ -78,7 +80,7 @@ def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
             rows.add(changes)
         return rows.array()
     except Exception:
-        # Of which event, its half tells.
+        # Bisection finds the event.
         pass
     if end - start < 2:
         (change,) = given(start, end)
@@ -108,7 +110,7 @@ _LONGEST_IMAGE: Final = 1000
 
 
 class Rows:
-    """The rows of a log, of events that are added as they are decoded: few at a time stay in a
+    """The rows of a log from events that are added as they are decoded: a few at a time stay in a
     processor's cache until their texts are in arrays.
     """
 
@@ -116,22 +118,22 @@ class Rows:
         """Raises ``ValueError`` for a type that the log's columns can't have."""
         self.declared = log
         self.log = log = clear(log)
-        """Without masks."""
+        """The log without masks."""
         self.layout = layout(log)
         self.operations: list[str] = []
         self.names = Names([each.column for each in log.columns])
         self.chunks: list[Chunk] = []
         self.said_beside: list[list[pa.Array]] = []
-        """Of each chunk, the texts of the columns beside the row, and of parts of its place."""
+        """For each chunk, the texts of the columns beside the row, and of parts of its place."""
 
     def add(self, changes: Changes) -> None:
-        """Take events apart, behind those that came before."""
+        """Take events apart, after all earlier ones."""
         length = at_once(changes)
         for start in range(0, len(changes.operation), length):
             self._add(TextBatch(changes.slice(start, length)))
 
     def add_columns(self, columns: EventColumns) -> None:
-        """The same of events that were decoded together."""
+        """Take events apart that were decoded together."""
         images = columns.images
         if images is None or len(self.layout.plain_fields) < len(self.layout.fields):
             self.add(changes_of(columns))
@@ -147,7 +149,9 @@ class Rows:
             self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
 
     def array(self) -> pa.StructArray:
-        """The rows of all events, as ``change_rows`` gives them. Nothing can be added then."""
+        """The rows of all events, as ``change_rows`` gives them. Nothing can be added
+        afterwards.
+        """
         changed = [number for chunk in self.chunks for number in chunk.changed]
         columns = [*self.values, *self.values_beside, self.names.array(changed)]
         if self.log.key or self.log.partial:
@@ -174,17 +178,17 @@ class Rows:
 
     @cached_property
     def texts(self) -> list[pa.Array]:
-        """Of each column, all texts; of values that came as such anything."""
+        """For each column, all texts; undefined for values that came as such."""
         return [texts for texts, _ in self._columns]
 
     @cached_property
     def values(self) -> list[pa.Array]:
-        """Of each column, all values."""
+        """For each column, all values."""
         return [values for _, values in self._columns]
 
     @cached_property
     def texts_beside(self) -> list[pa.Array]:
-        """Of each column beside the row, all texts."""
+        """For each column beside the row, all texts."""
         return [
             _joined([texts[place] for texts in self.said_beside])
             for place in range(len(self.log.beside))
@@ -192,14 +196,14 @@ class Rows:
 
     @cached_property
     def values_beside(self) -> list[pa.Array]:
-        """And all values."""
+        """For each column beside the row, all values."""
         return [
             typed_column(texts, spec.type)
             for texts, spec in zip(self.texts_beside, self.log.beside, strict=True)
         ]
 
     def _source_places(self) -> pa.Array:
-        """The places that the source says, or null."""
+        """The places in the source's order, or null."""
         beside = iter(range(len(self.log.beside), len(self.layout.paths + self.layout.place_paths)))
         said: list[list[Any]] = []
         for part in self.log.order_by:
@@ -219,7 +223,7 @@ class Rows:
 
     @cached_property
     def unchanged(self) -> pa.Array:
-        """Lists of the columns that are as they were and not said."""
+        """Lists of the unchanged columns whose values are missing."""
         numbers = array("i")
         for chunk in self.chunks:
             numbers.extend(chunk.unchanged or repeat(self.names.none, chunk.length))
@@ -229,7 +233,7 @@ class Rows:
 
     @cached_property
     def previous(self) -> pa.StructArray:
-        """The keys that updates have replaced; of a keyless table, the rows."""
+        """The keys that updates have replaced; for a keyless table, the rows."""
         nothing = pa.nulls(len(self.operations), self.layout.key_type)
         if all(chunk.previous is None for chunk in self.chunks):
             return nothing
@@ -253,7 +257,7 @@ class Rows:
         )
 
     def _key_column(self, number: int) -> pa.Array:
-        """A key column's values before; those after, where nothing says them."""
+        """A key column's values before; those after, where the former are missing."""
         place = self.layout.key_places[number]
         spec, values = self.log.columns[place], self.values[place]
         if spec.encoding and not self.log.keyless:
@@ -271,7 +275,7 @@ class Rows:
         return before if self.log.keyless else pc.coalesce(before, values)
 
     def _former(self) -> pa.StructArray:
-        """What tells of the rows of events with other keys."""
+        """Data about the rows of events with other keys."""
         wanted = self.layout.former_type
         length = len(self.operations)
         places = self.layout.key_places
@@ -306,7 +310,7 @@ class Rows:
 
     @cached_property
     def updates(self) -> dict[int, dict[str, Any]]:
-        """What events say of key updates, by their places."""
+        """The notes on key updates in events, by their places."""
         found = {}
         for start, chunk in self._with_starts():
             for place, (change, notes) in (chunk.updates or {}).items():
@@ -337,7 +341,7 @@ class Rows:
     # --- Misfits ----------------------------------------------------------------------------------
 
     def _misfits(self) -> pa.ListArray:
-        """What does not fit, what has changed inside of columns, and what nothing says."""
+        """The values that don't fit, changes inside of columns, and missing values."""
         found: list[tuple[int, int, str]] = []
         for place in range(len(self.texts)):
             unfit = _unfit(self.texts[place], self.values[place])
@@ -360,7 +364,7 @@ class Rows:
         )
 
     def _parts(self, place: int) -> dict[int, str]:
-        """What has changed inside of a column: what it is now nobody knows."""
+        """The changes inside of a column, whose present value is unknown."""
         return {
             start + row: text
             for start, chunk in self._with_starts()
@@ -370,8 +374,8 @@ class Rows:
         }
 
     def _unsaid(self, place: int) -> dict[int, str]:
-        """Placeholders of columns of which nothing is known: of the key, since nothing says it; of
-        a row that is new or has a new key, since no row before it is known.
+        """Placeholders of columns whose values are unknown: in the key, since it has no other
+        source; in a row that is new or has a new key, since no row before it is known.
         """
         if not self.layout.key_columns:
             return {}
@@ -395,7 +399,7 @@ class Rows:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Dates and times as the numbers that they are: Python's own have fewer years."""
+    """Dates and times as numbers: Python's own have fewer years."""
     if pa.types.is_temporal(values.type):
         return values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
     return values
@@ -406,7 +410,7 @@ def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _texts_and_values(shipped: Sequence[pa.Array], spec: LogColumn) -> tuple[pa.Array, pa.Array]:
-    """What was shipped of a column, and its values: of some chunks they came as such."""
+    """The texts of a column as shipped, and its values: some chunks have them as such."""
     are_texts = [pa.types.is_string(each.type) for each in shipped]
     if not all(are_texts) and not any(are_texts):
         values = pa.concat_arrays(shipped)
@@ -428,7 +432,7 @@ def _texts_and_values(shipped: Sequence[pa.Array], spec: LogColumn) -> tuple[pa.
 
 
 def _unfit(texts: pa.Array, values: pa.Array) -> dict[int, str]:
-    """Texts that are no values of their column, by row."""
+    """Texts that are not values of their column, by row."""
     if texts.null_count == values.null_count:
         return {}
     rows = pc.indices_nonzero(pc.and_(texts.is_valid(), values.is_null()))
@@ -442,7 +446,7 @@ def _decoded(texts: pa.Array, encoding: str | None, type: str) -> pa.Array:
 
 
 def _differ(values: pa.Array, others: pa.Array) -> pa.Array:
-    """Whether values are others, where null is null and NaN is NaN."""
+    """Whether values differ, treating null and NaN as equal to themselves."""
     if pa.types.is_nested(values.type):
         pairs = zip(values.to_pylist(), others.to_pylist(), strict=True)
         return pa.array([value != other for value, other in pairs], pa.bool_())

@@ -1,4 +1,4 @@
-"""What was shipped of a column, as an array: values where they came as such and fit, else texts."""
+"""A column as shipped, as an array: values where they came as such and fit, otherwise texts."""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
@@ -19,12 +19,12 @@ _KINDS: Final[dict[str, type]] = {
 
 
 def shipped_array(column: FieldColumn, spec: LogColumn) -> pa.Array:
-    """Values of the column's type; texts (string), if one of them is none."""
+    """Values of the column's type; texts (string), if one of them is not a value of it."""
     if column.kind is not str and spec.encoding is None:
         try:
             values = _values(column.values, column.kind, spec.type)
         except (pa.ArrowInvalid, OverflowError):
-            # A number is out of the type's range: misfits are told by their text.
+            # A number is out of the type's range: misfits are reported by their text.
             values = None
         if values is not None:
             return values
@@ -32,8 +32,8 @@ def shipped_array(column: FieldColumn, spec: LogColumn) -> pa.Array:
 
 
 def _values(values: Sequence[Any], kind: type | None, type: str) -> pa.Array | None:
-    """Of one kind, if a type has those as they are. Raises what Arrow raises for one that its type
-    has no room for.
+    """Values of one kind, if a type has them as they are. Raises Arrow's error for a value that
+    does not fit the type.
     """
     if (kind is list and type.startswith(ARRAY)) or (kind is dict and type.startswith(MAP)):
         return _collections(values, type)

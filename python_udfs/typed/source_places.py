@@ -1,5 +1,5 @@
-"""Where an event is in its source's own order, as one text that compares as the places do:
-PostgreSQL's LSN, MySQL's position in the binlog, a version that the row has.
+"""The place of an event in its source's own order, as a text that compares as the places do:
+PostgreSQL's LSN, MySQL's position in the binlog, a version in the row.
 
 A place has one part or more, each a number, an LSN or nothing, with spaces between them. Of two
 places the first part that differs decides; nothing comes before all else. Texts compare
@@ -18,8 +18,8 @@ one below zero smaller.
     sequence    Debezium's pair of LSNs, of the last commit and the event: ["24023119","24023128"]
     lsn         SQL Server's LSN in hexadecimal: 00000027:00000ac0:0002
 
-A row that was read has the place of the last commit alone; without one, where it was read. What
-transactions had written by then and had not committed, it does not show, so it comes before them.
+A snapshot's row has only the place of the last commit; without one, the place where it was read.
+It does not show uncommitted writes of transactions up to then, so it comes before them.
 """
 
 import re
@@ -41,7 +41,7 @@ COMMIT, SEQUENCE = "commit", "sequence"
 
 
 def number(text: str) -> str | None:
-    """A number; None for a text that is none, or one of more than 99 digits."""
+    """The text of a number; None for any other text, or a number of more than 99 digits."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         return None
@@ -70,9 +70,9 @@ _FORMS: Final[Mapping[str, Callable[[str], str | None]]] = {
 
 
 def source_place(forms: Sequence[str], said: Sequence[object], *, is_read: bool) -> str | None:
-    """The place that an event says by its parts, texts or values of columns. None if the first
-    says nothing, or nothing of its form: then there is no telling; a later one that says nothing
-    comes first. ``is_read``: whether it is a row that was read, of a snapshot.
+    """The place of an event from its parts, texts or values of columns. None if the first part is
+    missing or has another form: then the place is unknown; a missing later part comes first.
+    ``is_read``: whether the event is a snapshot's row.
     """
     if forms[0] == SEQUENCE:
         forms, said = [COMMIT, NUMBER, *forms[1:]], [*_pair(said[0]), *said[1:]]

@@ -1,13 +1,13 @@
-"""A value of a declared type from its text: the careful way, which is the definition.
+"""A value of a declared type from its text: the careful path, which defines the result.
 
-``columns.typed_column`` gives the same for a whole column. A text that is no value of its type has
-none: nothing is rounded, cut or guessed. A type is a Spark SQL type in lower case:
+``columns.typed_column`` gives the same for a whole column. A text that doesn't fit its type has
+no value: nothing is rounded, cut or guessed. A type is a Spark SQL type in lower case:
 
     string, boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), date, timestamp,
     timestamp_ntz, binary, array<type>, map<string,type>
 
-What is taken for a value is what Spark's ``try_cast`` takes, in UTC and with ANSI rules, where that
-is not too kind; so a text has the same value wherever it is typed:
+A text is a value if Spark's ``try_cast`` accepts it, in UTC and with ANSI rules, except where
+that is too lenient; so a text has the same value wherever it is typed:
 
 - White space and control characters around integers, booleans, dates and times don't count
   (``_BLANK``), those up to the space around decimals and floats, but for the digits of floats.
@@ -40,9 +40,9 @@ with year 1 and end with 9999.
 Read = Callable[[str], Value | None]
 
 _BLANK: Final = "".join(map(chr, (*range(33), 127)))
-"""What Spark trims: white space and control characters, bytewise, so none outside of ASCII."""
+"""The characters that Spark trims: white space and control characters, bytewise, so only ASCII."""
 _JAVA_BLANK: Final = "".join(map(chr, range(33)))
-"""What Java's ``String.trim`` does."""
+"""The characters that Java's ``String.trim`` trims."""
 # Java's $ is before a line's end too.
 _LINE_END: Final = "(?:\r\n|[\n\r\x85\u2028\u2029])?"
 
@@ -50,11 +50,11 @@ INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DECIMAL_TYPE: Final = re.compile(r"decimal *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
 MOST_DIGITS: Final = 38
 _FARTHEST_EXPONENT: Final = 1000
-"""Java would write out all digits of a number with a farther one."""
+"""Beyond this exponent Java would write out all digits of a number."""
 
 
 def typed(text: str | None, type: str) -> Value | None:
-    """The value of a type that a text is; None for none, and for a text that is no such value.
+    """The value of a type in a text; None for None, and for a text that does not fit the type.
 
     Raises ``ValueError`` for a type that a change log's column can't have.
     """
@@ -63,7 +63,7 @@ def typed(text: str | None, type: str) -> Value | None:
 
 
 def is_value(text: str | None, type: str) -> bool | None:
-    """Whether a text is a value of a type; None for none."""
+    """Whether a text is a value of a type; None for None."""
     return None if text is None else typed(text, type) is not None
 
 
@@ -97,7 +97,7 @@ def element_type(type: str) -> str:
 
 
 def decimal_digits(type: str) -> tuple[int, int]:
-    """Digits and scale of a type of decimals. Raises ``ValueError`` for one that Spark hasn't."""
+    """Digits and scale of a decimal type. Raises ``ValueError`` for one that Spark lacks."""
     found = _DECIMAL_TYPE.fullmatch(type)
     digits = (int(found[1] or 10), int(found[2] or 0)) if found else (0, 0)
     if not 1 <= digits[0] <= MOST_DIGITS or digits[1] > digits[0]:
@@ -153,18 +153,18 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     elif "." in text and len(text.rpartition(".")[2].rstrip("0 ")) > scale:
         return None
     number = text.strip(_JAVA_BLANK)
-    # Java's characters are UTF-16: digits beyond it are none.
+    # Java's characters are UTF-16: digits beyond it don't count.
     if not _BIG_DECIMAL.fullmatch(number) or max(number) > "\uffff":
         return None
     return _fitting(Decimal(number), precision, scale)
 
 
 def _fitting(number: Decimal, precision: int, scale: int) -> Decimal | None:
-    """A number with the scale of its type; None if it has more digits than that."""
+    """A number with the scale of its type; None if it has too many digits."""
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     if len(digits) + exponent > MOST_DIGITS:
-        # Of zero too, if its exponent says so.
+        # Including zero, if its exponent requires it.
         return None
     written = "".join(map(str, digits))
     significant = written.rstrip("0")
@@ -225,7 +225,7 @@ def _no_number(number: str) -> float | None:
 
 
 def _digits(text: str) -> int:
-    """How many digits a number is written with."""
+    """The number of digits with which a number is written."""
     return len(text.lower().partition("e")[0].translate(_NOT_DIGITS).strip("0"))
 
 
@@ -237,8 +237,8 @@ def _nearest_double(number: str) -> float | None:
 
 
 def _hexadecimal(number: str) -> Fraction | float | None:
-    """A hexadecimal number; one that is zero, or so far away that it is nothing else than zero or
-    infinite, as that. None for what is none.
+    """A hexadecimal number; one that is zero or infinite for any type is returned as that. None
+    for anything else.
     """
     found = _HEXADECIMAL_FLOAT.fullmatch(number)
     if found is None:
@@ -259,8 +259,8 @@ _LEAST_BITS, _MOST_BITS = -1080, 1024
 
 
 def _nearest_float(double: float, number: str) -> float:
-    """The float that is nearest to a number. The one nearest to its nearest double may be another,
-    where that double is in the middle between two.
+    """The float nearest to a number. The one nearest to its nearest double may differ, where that
+    double is in the middle between two floats.
     """
     exponent = max(math.frexp(double)[1], _LEAST_FLOAT_EXPONENT)
     if math.isinf(double):
@@ -297,7 +297,7 @@ _DATE_YEAR_DIGITS: Final = 7
 _TIME_YEAR_DIGITS: Final = 6
 _DAYS_BEFORE: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
 _FIRST_DAY: Final = 719_528
-"""Of 1970, in days since 0000-01-01."""
+"""1970-01-01, in days since 0000-01-01."""
 _DAY_US: Final = 86_400_000_000
 _MOST_ZONE_MINUTES: Final = 18 * 60
 
@@ -311,9 +311,7 @@ def _date(text: str) -> int | None:
 
 
 def _days(found: re.Match[str], most_year_digits: int) -> int | None:
-    """Days since 1970-01-01 of a date in the first groups of a match; None if there is no such
-    date.
-    """
+    """Days since 1970-01-01 of a date in the first groups of a match; None if it does not exist."""
     if len(found[2]) > most_year_digits:
         return None
     year, month, day = int(found[2]), int(found[3]), int(found[4])
@@ -373,7 +371,7 @@ def _timestamp(text: str) -> int | None:
 # --- Binary and collections -----------------------------------------------------------------------
 
 _BASE64: Final = re.compile("([A-Za-z0-9+/]*)(?:(={1,2})|(?:\r\n|[\n\r\u2028\u2029])?)")
-"""Padding ends it; without any, the end of a line may be there."""
+"""Ends with padding; without any, a line end may follow."""
 
 
 def _binary(text: str) -> bytes | None:
@@ -381,7 +379,7 @@ def _binary(text: str) -> bytes | None:
     if found is None:
         return None
     digits, padding = found.groups(default="")
-    # Padding may be left out, but not be half there.
+    # Padding may be missing, but not half of it.
     if len(digits) % 4 == 1 or (padding and (len(digits) + len(padding)) % 4):
         return None
     return b64decode(digits + "=" * (-len(digits) % 4))
@@ -421,4 +419,4 @@ _READERS: Final[dict[str, Read]] = {
     "binary": _binary,
 }
 SCALARS: Final = frozenset(_READERS)
-"""The names of the types that have no parts; decimals have digits beside theirs."""
+"""The names of the types without parts; decimals also have digits."""

@@ -1,3 +1,3 @@
-"""Where dbt looks for an adapter's version; pyproject.toml has the same."""
+"""The adapter's version, in the place where dbt looks for it; pyproject.toml has the same."""
 
 version = "0.1.0"

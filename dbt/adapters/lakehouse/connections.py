@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from dbt_lakehouse.report.runs import Node, Rows, Run
     from dbt_lakehouse.session.project import Project
 
-# The commands that begin by landing what is new.
+# The commands that begin by landing new messages.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
-# The commands that write tables from what they read of others; a macro that is run may do so.
+# The commands that write tables from what they read of others; a run-operation's macro may do so.
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 # The commands that leave a report.
 COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
@@ -59,14 +59,14 @@ LOGGER: Final = AdapterLogger("Lakehouse")
 
 @contextmanager
 def explained(sql: str) -> Generator[None, None, None]:
-    """Makes of Spark's errors, and of ours, dbt's with a sentence."""
+    """Translate errors of Spark, and ours, into dbt's with one sentence."""
     try:
         yield
     except LakehouseError as error:
         raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
-    # What a statement finds behind one that Spark's process has ended in is a refused connection.
+    # A statement after Spark's process has ended meets a refused connection.
     except (CapturedException, Py4JJavaError, Py4JNetworkError, ConnectionRefusedError) as error:
-        # dbt logs what an error has come from, and that may tell secrets.
+        # dbt logs an error's cause, which may contain secrets.
         raise DbtRuntimeError(_told_of(sql, error)) from None
 
 
@@ -75,13 +75,13 @@ def _told_of(sql: str, error: Exception) -> str:
         LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
         return statement_error_text(error, sql)
     except (Py4JNetworkError, ConnectionRefusedError) as ended:
-        # With Spark's process has ended what would have to be asked of its error.
+        # Spark's process has ended, so its error can't be queried.
         return statement_error_text(ended)
 
 
 def _refuse_clone(command: str) -> None:
-    """Raise ``ConfigurationError`` for `dbt clone`: dbt-spark's makes the schemas, and then asks
-    for Delta tables, once for each model.
+    """Raise ``ConfigurationError`` for `dbt clone`: dbt-spark's implementation creates the
+    schemas, and then requires Delta tables, for each model.
     """
     if command == "clone":
         raise ConfigurationError(
@@ -93,12 +93,12 @@ def _refuse_clone(command: str) -> None:
 
 @dataclass
 class LakehouseCredentials(SparkCredentials):
-    """A target of ``type: lakehouse``: where the lake is and how Spark is set up, all of it in
+    """A target of ``type: lakehouse``: the place of the lake and Spark's settings, all of it in
     ``server_side_parameters``.
     """
 
     method: SparkConnectionMethod = SparkConnectionMethod.SESSION
-    # dbt-spark wants one; a session has none.
+    # dbt-spark requires a host; a session has none.
     host: str | None = "localhost"
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class LakehouseCredentials(SparkCredentials):
                 " runs in dbt's own process"
             )
         super().__post_init__()
-        # The first that dbt asks of an adapter, and before it prints more than its version.
+        # The first method that dbt calls on an adapter, before it prints more than its version.
         heed_no_color()
         hide_secrets()
 
@@ -121,8 +121,8 @@ class LakehouseCredentials(SparkCredentials):
 
 
 class LakehouseCursor(Cursor):
-    """A cursor of dbt-spark's whose statements run in the connection's session, with the arguments
-    that are held for them.
+    """A cursor of dbt-spark's whose statements run in the connection's session, with the
+    arguments that are held for them.
     """
 
     def __init__(self, handle: "LakehouseHandle") -> None:
@@ -136,14 +136,14 @@ class LakehouseCursor(Cursor):
         try:
             self._df = self._handle.session.sql(sql)
             execution = query_execution(self._df)
-            # What Spark has made of a command that it has run is that.
+            # A command has already run: this is its result.
             is_query = execution.commandExecuted().getClass().getSimpleName() != "CommandResult"
         finally:
             if not is_query:
                 self._handle.looks.clear()
 
     def fetchall(self) -> list[Row] | None:
-        # dbt handles the errors of execute alone; a query runs when its rows are fetched.
+        # dbt only handles errors of execute, and a query runs when its rows are fetched.
         with explained("fetching rows"):
             if self._rows is None and self._df is not None:
                 self._rows = collected(self._df)
@@ -157,20 +157,20 @@ class LakehouseCursor(Cursor):
 
 
 class LakehouseHandle(SessionConnectionWrapper):
-    """What a connection has: its session, which is opened when it is first asked for, and what it
-    has seen of tables.
+    """The state of a connection: its session, which is opened on first use, and the tables that
+    it has looked at.
     """
 
     def __init__(self, open_session: Callable[[], tuple[LakeSession, Sessions]]) -> None:
         super().__init__(cast(Any, self))
-        # By relation; forgotten after each statement that may have written something.
+        # By relation; cleared after each statement that may have written.
         self.looks: Final[dict[str, Table | None]] = {}
         self._open_session: Final = open_session
         self._opened: tuple[LakeSession, Sessions] | None = None
 
     @property
     def session(self) -> LakeSession:
-        """The session of the connection's thread. Raises what opening the lake raises."""
+        """The session of the connection's thread. Raises the errors of opening the lake."""
         if self._opened is None:
             self._opened = self._open_session()
         return self._opened[0]
@@ -180,8 +180,8 @@ class LakehouseHandle(SessionConnectionWrapper):
         return self
 
     def cancel(self) -> None:
-        """End what Spark is at for this connection, and what it would begin: dbt asks each of them
-        on Ctrl-C.
+        """Cancel the running and future Spark jobs of this connection: on Ctrl-C, dbt calls it
+        for each connection.
         """
         if self._opened is not None:
             self._opened[0].cancel()
@@ -194,7 +194,7 @@ class LakehouseHandle(SessionConnectionWrapper):
 
 
 def ending_text(error: BaseException) -> str:
-    """What a command has ended by; dbt's exit of one that has failed has no text of its own."""
+    """The error that ended a command; dbt's exit of a failed command has no text of its own."""
     from dbt_lakehouse.report.runs import INTERRUPTED
 
     if isinstance(error, KeyboardInterrupt):
@@ -211,7 +211,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(profile, mp_context)
         self.late_inserts: Final = LateInserts()
-        # `dbt debug` comes with a profile alone.
+        # `dbt debug` passes only a profile.
         self.command = "debug"
         self._variables: dict[str, Any] = {}
         self._root = Path.cwd()
@@ -224,7 +224,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
                 require_topics(self._variables)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
-        # When the lake was open, and the lock held.
+        # When the lake was opened and the lock taken.
         self._began: datetime | None = None
         self._moment: str | None = None
         self._run: Run | None = None
@@ -234,7 +234,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             self._running = RunningNodes(profile.args, self._how_far)
 
     def _how_far(self) -> str:
-        """How far Spark is, see ``spark.progress.tasks_of``."""
+        """The progress of Spark, see ``spark.progress.tasks_of``."""
         if self._sessions is None:
             return ""
         from dbt_lakehouse.spark.progress import tasks_of
@@ -242,7 +242,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         return tasks_of(self._sessions.base)()
 
     def project(self) -> "Project":
-        """The lake as profile and vars have it."""
+        """The lake's project, from profile and vars."""
         # Imported here: commands without SQL should not pay for it.
         from dbt_lakehouse.session.project import Project
 
@@ -268,24 +268,24 @@ class LakehouseConnectionManager(SparkConnectionManager):
             ),
         )
 
-    # dbt's is a class's method; it calls it on this object only.
+    # dbt declares a class method, and only calls it on this object.
     def open(self, connection: Connection) -> Connection:  # type: ignore[override]
         if connection.state == ConnectionState.OPEN:
             return connection
         connection.handle = LakehouseHandle(self._session)
         if not self.only_compiles:
-            # The run's lock comes before anything is read.
+            # The run's lock is taken before anything is read.
             _ = connection.handle.session
         connection.state = ConnectionState.OPEN
         return connection
 
     def _session(self) -> tuple[LakeSession, Sessions]:
-        """A session for a connection, and the lake's sessions, to which it is given back."""
+        """A session for a connection, and the lake's sessions, to which it is returned."""
         with self.exception_handler("opening the lake"), telling(LOGGER.info):
             sessions = self._opened()
             session = sessions.take()
         if self.command != "run" and not session.has_references:
-            # For the tests, which `dbt run` has none of.
+            # For data tests, which `dbt run` does not run.
             from dbt_lakehouse.spark.functions import register_references
 
             register_references(session.spark)
@@ -294,13 +294,13 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
     @property
     def only_compiles(self) -> bool:
-        """Whether the command compiles SQL, and runs none of it."""
+        """Whether the command compiles SQL without running any."""
         return self.command in COMMANDS_THAT_ONLY_COMPILE
 
     @cached_property
     def at_rest(self) -> TablesAtRest | None:
-        """The lake's tables without Spark, for a command that runs no SQL; None for others, and if
-        only Spark can read them.
+        """The lake's tables without Spark, for a command that runs no SQL; None for other
+        commands, and if only Spark can read them.
         """
         if not self.only_compiles:
             return None
@@ -325,16 +325,16 @@ class LakehouseConnectionManager(SparkConnectionManager):
         from dbt_lakehouse.session.opening import opened_sessions
         from dbt_lakehouse.session.project import lock_patience
 
-        # Earlier, dbt would print a traceback of this command.
+        # Not earlier: dbt would print a traceback then.
         _refuse_clone(self.command)
         project = self.project()
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
-            # Before Spark starts and makes the lake's folder: a file or a broker that is not there
-            # is found out at once.
+            # Before Spark starts and creates the lake's folder: a missing file or broker is
+            # reported at once.
             configured_captures(project.variables, project.root)
             project.reachable_kafka()
         spark = project.open_session()
-        # Patterns are Java's: Spark tells which are none.
+        # Patterns are in Java's syntax: Spark reports invalid ones.
         TopicMatcher(packages(spark), topic_rules(project.variables.get("topics")))
         if self.command in COMMANDS_THAT_BUILD and self._run_lock is None:
             lock = run_lock(spark)
@@ -344,12 +344,12 @@ class LakehouseConnectionManager(SparkConnectionManager):
         return opened_sessions()
 
     def moment(self, built: Callable[[], Mapping[str, str | None]]) -> str:
-        """The moment of this command, one for all of its nodes, see ``moments.moment_of``. Commands
-        that build nothing take the clock's.
+        """The moment of this command, the same for all of its nodes, see ``moments.moment_of``.
+        Commands that build nothing take the clock's.
         """
         with self.lock:
             if self._moment is None:
-                # First: to look at them opens the lake.
+                # First: to look at the tables opens the lake.
                 tables = built() if self.command in COMMANDS_THAT_BUILD else {}
                 found = moment_of(self._began or datetime.now(UTC), tables)
                 if found.warning:
@@ -358,7 +358,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             return self._moment
 
     def end_command(self) -> None:
-        """Insert what models have kept for the end, and let others build."""
+        """Insert the late rows of the models, and release the lock."""
         from dbt_lakehouse.session.opening import has_ended
 
         sessions, self._sessions = self._sessions, None
@@ -367,7 +367,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             self._running.clear()
         statements = self.late_inserts.take()
         try:
-            # Whoever has killed Spark too waits for no counters.
+            # If Spark was killed too, no counters are awaited.
             if sessions is not None and statements and not has_ended(patience=0):
                 for statement in statements:
                     sessions.base.sql(statement)
@@ -382,8 +382,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
         troubles: Sequence[str],
         rows_of: "Callable[[str], Rows | None]",
     ) -> None:
-        """Keep what the report of this command is made of, if it leaves one. dbt's
-        ``--no-write-json`` is heeded: the report is an artifact like those of dbt.
+        """Store the data for this command's report, if it leaves one. dbt's ``--no-write-json``
+        applies: the report is an artifact like those of dbt.
         """
         with self._reporting():
             if self._leaves_report():
@@ -393,8 +393,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
                 self._run = self._run_so_far(nodes, landed, troubles)
 
     def leave_report(self, error: BaseException | None) -> None:
-        """Write the report of a command that has ended, be it by an error before its models were
-        done. dbt may say more than once that it has.
+        """Write the report of a command that has ended, including one that an error ended before
+        its models were done. dbt may report the end more than once.
         """
         if self._has_reported:
             return
@@ -440,14 +440,14 @@ class LakehouseConnectionManager(SparkConnectionManager):
             landed=list(landed),
             troubles=list(troubles),
             error=error,
-            # Of a class of its own in dbt.
+            # An exception class of dbt's own.
             project=str(cast(RuntimeConfig, self.profile).project_name),
         )
 
     @contextmanager
     def _reporting(self) -> Generator[None, None, None]:
-        """Makes a warning of whatever goes wrong, also of a mistake of ours: a run that has done
-        its work must not fail by what tells of it.
+        """Turn any error into a warning, even a bug of ours: a run that has done its work must
+        not fail for its report.
         """
         try:
             yield
@@ -456,7 +456,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             LOGGER.warning(f"no report of this run: {text}; `lakehouse report` tries again")
 
     def log_statement(self, sql: str) -> None:
-        """Note a statement in dbt's log as dbt notes its own."""
+        """Write a statement to dbt's log in dbt's own form."""
         name = self.get_thread_connection().name or ""
         fire_event(SQLQuery(conn_name=name, sql=sql, node_info=get_node_info()))
 

@@ -1,4 +1,4 @@
-"""What results of our tests say, in place of how many rows they have found."""
+"""Messages for the results of our tests, in place of the number of rows that they have found."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """Asks what the rows are that tests of a command have found."""
+    """Queries the rows that a command's tests have found."""
 
     def __init__(self, lake: SparkLake) -> None:
         self._lake: Final = lake
 
     def tell(self, results: Sequence[Any], found: Callable[[str], "list[Row]"]) -> None:
-        """Have results of our tests say what they have found, in place of how many rows that are:
-        dbt prints it when the command ends.
+        """Set the messages of our tests' results to their findings, in place of the number of
+        rows. dbt prints them when the command ends.
         """
         from dbt_lakehouse.report.runs import is_asked
 
@@ -34,7 +34,7 @@ class Findings:
             test = findings.own_test(result.node)
             if test is None or not result.failures:
                 continue
-            # What can't be asked once more keeps dbt's own message.
+            # A result that can't be queried again keeps dbt's own message.
             with suppress(CapturedException, Py4JJavaError, DbtRuntimeError, KeyError):
                 if test == misfits.TEST:
                     self._tell_misfits(result)
@@ -68,7 +68,7 @@ class Findings:
         result.message = misfits.told(str(table), declared, found)
 
     def rows_of(self, sql: str) -> "list[Row]":
-        """The first rows of a test's query; none if it can't be asked once more."""
+        """The first rows of a test's query; empty if it can't be run again."""
         from dbt_lakehouse.report.runs import ROWS_SHOWN
 
         with suppress(CapturedException, Py4JJavaError):

@@ -1,5 +1,5 @@
-"""dbt's adapter: what dbt asks of the lake itself, and what our macros ask of it as methods of
-``adapter``. Both are answered by the parts of ``SparkLake``, and without SQL where Iceberg knows.
+"""dbt's adapter: dbt's own questions about the lake, and the calls of our macros as methods of
+``adapter``. The parts of ``SparkLake`` answer both, without SQL where Iceberg's API can.
 """
 
 import sys
@@ -51,7 +51,7 @@ class LakehouseAdapter(SparkAdapter):
         self._landing: Final = Landing(self.lake)
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
-        """dbt calls it once it has parsed the project, before it does anything else."""
+        """dbt calls it after parsing the project, before anything else."""
         super().set_macro_resolver(macro_resolver)
         macros: Mapping[str, Any] = getattr(macro_resolver, "macros", {})
         for sentence in namesakes.told(macros.values(), self.config.project_name):
@@ -68,9 +68,9 @@ class LakehouseAdapter(SparkAdapter):
 
     @told
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """Tables and views. dbt-spark asks with ``show table extended``, which Iceberg's catalogs
-        don't support, and its fallback misses views: a relation that dbt doesn't see is rebuilt at
-        each run without a word.
+        """Tables and views. dbt-spark uses ``show table extended``, which Iceberg's catalogs
+        don't support, and its fallback misses views: a relation that dbt doesn't see is silently
+        rebuilt at each run.
         """
         schema = str(schema_relation.schema)
         found = self.lake.catalog.relations_in(schema)
@@ -87,7 +87,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_list
     @told
     def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
-        """The columns of a table or view, none if it isn't there. dbt-spark asks with ``describe
+        """The columns of a table or view, empty if it does not exist. dbt-spark uses ``describe
         extended``, for which Spark adds up the sizes of all files.
         """
         return [
@@ -109,8 +109,8 @@ class LakehouseAdapter(SparkAdapter):
         relation_configs: Iterable[RelationConfig],
         used_schemas: frozenset[tuple[str, str]],
     ) -> tuple["agate.Table", list[Exception]]:
-        """The columns of all tables for dbt's pages; of sources that are not there yet, as
-        declared.
+        """The columns of all tables for dbt's documentation; for sources that do not exist yet,
+        as declared.
         """
         import agate
 
@@ -133,9 +133,9 @@ class LakehouseAdapter(SparkAdapter):
             }
 
     def cleanup_connections(self) -> None:
-        """dbt calls it when a command ends, however it ends.
+        """Clean up when a command ends; dbt calls it in every case.
 
-        Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
+        Raises ``DbtRuntimeError`` on Ctrl-C, for which dbt would show a traceback of its own.
         """
         error = sys.exception()
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -158,7 +158,9 @@ class LakehouseAdapter(SparkAdapter):
     def declare(
         self, macro: str, arguments: Mapping[str, Any], unknown: Collection[str]
     ) -> dict[str, dict[str, Any]]:
-        """What the meta of a model keeps that calls a macro, see ``declarations.declare``."""
+        """The part of a macro call that the calling model's meta keeps, see
+        ``declarations.declare``.
+        """
         return declarations.declare(macro, arguments, unknown)
 
     @available.parse(lambda *_: "")
@@ -177,8 +179,8 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_none
     @told
     def build(self, context: Mapping[str, Any]) -> Built:
-        """Build a model of one of ``KINDS``, and warn of what is doubtful. A view in the place of
-        its table goes.
+        """Build a model of one of ``KINDS``, and show its warnings. A view with the table's name
+        is dropped.
         """
         of, create_table_as = Context(context), context["create_table_as"]
         model = Model(
@@ -199,13 +201,13 @@ class LakehouseAdapter(SparkAdapter):
 
     @available.parse(lambda *_: False)
     def follows(self, model: Any) -> bool:
-        """Whether a gold table or history is of a change log whose columns follow the source."""
+        """Whether the columns of a gold table's or history's change log follow the source."""
         return self.lake.declared.follows(model)
 
     @available.parse(lambda *_: "")
     def properties_clause(self, this: BaseRelation, own: Mapping[str, str] | None) -> str:
-        """The properties that a model's table is made with, as SQL: its ``own``, and what its run
-        keeps there of its declaration.
+        """The properties with which a model's table is created, as SQL: its ``own``, and those of
+        its run, such as its declaration.
         """
         properties = {**(own or {}), **self.lake.runs.run_properties(this)}
         return render("table_properties", properties=properties)
@@ -221,7 +223,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_none
     @told
     def purge(self, context: Mapping[str, Any]) -> None:
-        """Forget old states of absent keys, see ``dbt_lakehouse.build.purge``, and the earlier
+        """Forget old states of absent keys, see ``dbt_lakehouse.build.purge``, and expire earlier
         snapshots of their table once it has many: each gold table adds one in each run.
         """
         of = Context(context)
@@ -233,7 +235,7 @@ class LakehouseAdapter(SparkAdapter):
 
     def _expire_own_history(self, relation: BaseRelation) -> None:
         """Expire the earlier snapshots of a table whose history is not read, once it has many.
-        What they say of it stays.
+        Their notes are carried on.
         """
         name = f"{CATALOG}.{relation.render()}"
         expire_own_history(
@@ -260,7 +262,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_list
     @told
     def land(self) -> list[str]:
-        """Land what is new, see ``Landing``; a sentence for captures and for Kafka."""
+        """Land new messages, see ``Landing``. Returns a sentence for captures and one for Kafka."""
         return self._landing.land()
 
     @available.parse_none
@@ -272,7 +274,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_none
     @told
     def maintain(self, names: Sequence[str], dry_run: bool) -> None:
-        """Maintain tables, those of these names or all, see ``maintenance``; a line for each."""
+        """Maintain the tables of these names, or all, see ``maintenance``, with a line for each."""
         retention = policy.retention_days(self.connections.project().variables)
         chosen = policy.candidates(self.get_macro_resolver(), names, retention)
         for done in run.maintain(self.lake.spark, chosen, dry_run=dry_run):
@@ -298,5 +300,7 @@ class LakehouseAdapter(SparkAdapter):
     @available.parse_none
     @told
     def drop_change_events(self, events: BaseRelation) -> str:
-        """Drop the change_events that other_events has taken over; a sentence of what is freed."""
+        """Drop the change_events table that other_events has taken over. Returns a sentence about
+        the space freed.
+        """
         return self.lake.events.drop_change_events(events)

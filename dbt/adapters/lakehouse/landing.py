@@ -1,4 +1,4 @@
-"""What a dbt command lands before it builds, and what is told of it at its end."""
+"""The landing of a dbt command before it builds, and the report of it at the end."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,8 +14,8 @@ from dbt_lakehouse.telling import telling
 
 
 class Landing:
-    """The landing of a command. Modules of Kafka and of the report are imported by commands that
-    need them.
+    """The landing of a command. Modules for Kafka and the report are imported only by commands
+    that need them.
     """
 
     def __init__(self, lake: SparkLake) -> None:
@@ -24,8 +24,8 @@ class Landing:
         self._landed: Sequence[str] = ()
 
     def land(self) -> list[str]:
-        """Land what is new in the project's captures and in Kafka, if the command is one that
-        lands; a sentence for each of the two.
+        """Land new messages of the project's captures and Kafka, if the command lands. Returns
+        a sentence for each of the two.
         """
         connections = self._lake.connections
         self._stalled, self._landed = {}, ()
@@ -43,8 +43,8 @@ class Landing:
         return landed.sentences
 
     def end(self, results: Sequence[Any]) -> None:
-        """Keep dbt's results for the report of the run, and raise what is wrong with topics that
-        ``land`` could not land.
+        """Store dbt's results for the run's report, and raise the errors of topics that ``land``
+        could not land.
         """
         from dbt_lakehouse.landing.kafka.continuity import raise_stalled
         from dbt_lakehouse.report.runs import rows_of

@@ -1,5 +1,5 @@
-"""What dbt's own console lacks: the line of work that takes long, NO_COLOR, and that neither it nor
-the log shows secrets.
+"""Additions to dbt's console: a line for work that takes long, NO_COLOR, and hidden secrets, in
+dbt's log too.
 """
 
 import json
@@ -20,19 +20,19 @@ from dbt_common.events.logger import PRINT_EVENT_NAMES
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.telling import Beside, show_progress, working
 
-# Of the logger that dbt prints with (dbt_common.events.functions.get_stdout_config).
+# The name of dbt's logger for the console (dbt_common.events.functions.get_stdout_config).
 _CONSOLE: Final = "stdout_log"
 _ASKED_FOR: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
 def heed_no_color() -> None:
-    """Turn off the colours of the dbt command at work if NO_COLOR says so (no-color.org), unless
-    it was started with `--use-colors` or DBT_USE_COLORS. dbt knows nothing of NO_COLOR.
+    """Turn off the colours of the current dbt command if NO_COLOR says so (no-color.org), unless
+    it was started with `--use-colors` or DBT_USE_COLORS. dbt does not know NO_COLOR.
     """
     if not os.environ.get("NO_COLOR") or _is_asked_for("use_colors"):
         return
-    # Of unit tests' differences, of texts, and of what stands in front of each line.
-    # dbt's has no annotations.
+    # Colours of unit tests' differences, of texts, and of the line prefix. dbt's function has no
+    # annotations.
     flags: Any = cast(Any, get_flags)()
     for name in ("USE_COLORS", "use_colors"):
         object.__setattr__(flags, name, False)
@@ -43,17 +43,17 @@ def heed_no_color() -> None:
 
 
 def hide_secrets() -> None:
-    """Have dbt's console and log, of text or JSON, show none that a message of whomever repeats,
-    tracebacks among them. What the user asks to see, rows and compiled SQL, is shown as it is.
+    """Hide secrets in dbt's console and log, as text or JSON, including tracebacks. Output that
+    the user requests, rows and compiled SQL, is shown as it is.
     """
-    # A method of theirs is replaced.
+    # It replaces a method of dbt's loggers.
     for logger in cast(list[Any], get_event_manager().loggers):
         if not isinstance(logger.create_line, _WithoutSecrets):
             logger.create_line = _WithoutSecrets(logger.create_line)
 
 
 class _WithoutSecrets:
-    """What makes a logger's line of an event, without secrets."""
+    """Makes a logger's line of an event, without secrets."""
 
     def __init__(self, create_line: Callable[[Any], str]) -> None:
         self._create_line: Final = create_line
@@ -85,8 +85,8 @@ def _is_asked_for(option: str) -> bool:
 
 
 class RunningNodes:
-    """The line of what a dbt command is at: each model, test and so on that takes long. Its own
-    lines take that line's place.
+    """The line of a dbt command's current work: each model, test and so on that takes long. dbt's
+    own lines replace it.
     """
 
     def __init__(self, flags: Any, how_far: Callable[[], str]) -> None:
@@ -100,7 +100,7 @@ class RunningNodes:
         add_callback_to_manager(self._heed)
 
     def clear(self) -> None:
-        """Take the line away: dbt says nothing of the end of what was interrupted."""
+        """Remove the line: dbt does not report the end of interrupted work."""
         for each in [*self._running.values()]:
             each.close()
         self._running.clear()

@@ -1,4 +1,4 @@
-"""Errors of one sentence."""
+"""Translation of errors to one sentence."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +11,7 @@ Method = Callable[Concatenate[Any, ...], Result]
 
 
 def told(method: Method[Result]) -> Method[Result]:
-    """Makes dbt's errors, of one sentence, of Spark's and ours."""
+    """Translate errors of Spark, and ours, into dbt's with one sentence."""
 
     @wraps(method)
     def asked(adapter: SparkAdapter, *arguments: Any, **options: Any) -> Result:

@@ -1,7 +1,7 @@
 {% import 'parts.sql' as parts %}
 {#
-  Adds versions to a history that come after all that it has of their keys: ends the open ones, and
-  inserts the new ones.
+  Add versions to a history that come after all its versions of their keys: end the open ones, and
+  insert the new ones.
 
   Arguments:
       table, columns: the history, and its columns.

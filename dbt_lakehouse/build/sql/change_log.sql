@@ -7,9 +7,9 @@
       log: its declaration.
       events: its events with their rows, of log_events or typed_events; of the latter if events
           with other keys come before all others.
-      refusal: SQL that fails in place of the operation of an event whose record key has other names
-          than it may have; none if it may have any.
-      places: a relation of events that get another log time (`placed_at`), or none for no such one.
+      refusal: SQL that fails in place of the operation of an event whose record key has names other
+          than the allowed ones; none if all are allowed.
+      places: a relation of events that get another log time (`placed_at`), or none.
       has_former: whether events with other keys come before all others (former_keys).
 #}
 {% set rows = 'typed' if has_former else 'decoded' %}
@@ -40,11 +40,12 @@ decoded as (
 {% endif %}
 {% if log.key and not log.keyless %}
 {#
-  What an event says of a key update (build/key_updates.py): `id`, which its delete and its insert
-  share, and of a source's change `change`; of the insert, the `key_before` that its row had, and
-  the `columns` that are as they were there. Null for all other events.
+  The key update of an event (build/key_updates.py): `id`, which its delete and its insert share,
+  and `change`, the change at the source; for the insert also the row's `key_before`, and the
+  `columns` that are unchanged since. Null for all other events.
 
-  `change` is of Spark's own text of the source, not of the function's: rows of both may be there.
+  `change` is computed from Spark's own text of the source, not from the function's, because rows
+  of both may exist.
 #}
 told as (
     select

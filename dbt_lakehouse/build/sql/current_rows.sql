@@ -8,16 +8,17 @@
   images before the change (REPLICA IDENTITY FULL in PostgreSQL), only inserts and truncates
   can be followed.
 
-  The table has `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of
-  the newest event that added or removed such a row). What the source said beside rows tells none
-  apart: all copies have that of the newest event that added such a row.
+  The table has `_row` (the digest that equal rows share), `_copy` (the copy's number) and
+  `_position` (of the newest event that added or removed such a row). Values that the source sent
+  beside rows do not distinguish them: all copies have those of the newest event that added such a
+  row.
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
-      steps: a relation of what to count instead of the log's steps, as of events.row_steps, or
-          none; the log is then asked for truncates alone.
+      steps: a relation of the steps to count instead of the log's, as of events.row_steps, or
+          none; the log is then read for truncates only.
 #}
 {% set step_order = 'struct(_position, _step)' %}
 with all_steps as (

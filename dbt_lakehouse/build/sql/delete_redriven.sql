@@ -1,6 +1,6 @@
 {% import 'redrive.sql' as parts %}
 {#
-  Deletes the rows of the payloads that are no longer what is wrong with them.
+  Delete the rows of the payloads whose error has changed or is gone.
 
   Arguments:
       relation: the table.

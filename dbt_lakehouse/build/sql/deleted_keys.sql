@@ -1,14 +1,13 @@
 {% import 'parts.sql' as parts %}
 {#
-  The keys that Aerospike's deletes without a set say are gone.
+  The keys that Aerospike's deletes without a set delete.
 
-  Of any number of deletes only two can matter to what comes before or after them: the one with the
-  newest time, and the newest one without a time. Both are maxima, so runs may see the deletes in
-  any order and repeat them.
+  Only two of a key's deletes can affect other events: the one with the newest time, and the newest
+  one without a time. Both are maxima, so runs may read the deletes in any order and repeat them.
 
   Arguments:
       deletes: the new rows of set_less_deletes, to select from.
-      remembered: deleted_keys as it is, none if it is made anew.
+      remembered: deleted_keys as it is, none for a rebuild.
       as_of: the moment of the run, as text.
 #}
 with new_deletes as (

@@ -1,9 +1,9 @@
 {#
-  The log times of the payloads that earlier runs have looked at.
+  The log times of the payloads that earlier runs have read.
 
   Arguments:
-      payloads: these.
-      log_times: the table of those that are not their payload's own timestamp.
+      payloads: these payloads.
+      log_times: the table of the log times that differ from the payload's timestamp.
 #}
 select
     topic,

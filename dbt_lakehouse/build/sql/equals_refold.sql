@@ -1,20 +1,20 @@
 {% import 'parts.sql' as parts %}
 {% import 'reference.sql' as reference %}
 {#
-  The keys of a gold table that it has not as the plain Python references in
-  dbt_lakehouse/reference (fold.py, deleted.py) fold its change log.
+  The keys of a gold table whose rows differ from the fold of its change log by the plain Python
+  references in dbt_lakehouse/reference (fold.py, deleted.py).
 
   Arguments:
       fold: the Fold.
       gold: the live rows of the gold table.
       table: the gold table, which may keep deleted rows, too.
-      log, deletes: the log, and of a namespace the deletes without a set, to select from. Pinned:
-          beside a part of a table, Spark would take the one for the other.
+      log, deletes: the log, and for a namespace the deletes without a set, to select from. They
+          are pinned, because Spark would mistake a table for the part of it that is read beside it.
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the table was built for, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
-{# What a reference makes of the changes of each key. #}
+{# The reference's result for the changes of each key. #}
 {% macro of_each_key(reference, name) %}
 select
     {{ key_list }},

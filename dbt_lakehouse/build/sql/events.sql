@@ -1,10 +1,10 @@
 {% import 'parts.sql' as parts %}
 
 {#
-  The events of a change log as the fold takes them: key, columns, and `_operation`,
-  `_occurred_at`, `_guard_time` (what later events are held against), `_position`, `_expires_at`,
-  `_is_state` (false: no summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
-  update that has replaced its key is a delete of the old key too. Truncates are no events of a
+  The events of a change log in the fold's form: key, columns, and `_operation`, `_occurred_at`,
+  `_guard_time` (the time that later events are compared with), `_position`, `_expires_at`,
+  `_is_state` (false: not a summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
+  update that has replaced its key is also a delete of the old key. Truncates are not events of a
   key: see truncates.
 
   Arguments:
@@ -86,8 +86,8 @@ where _namespace = {{ fold.namespace | literal }}
 {%- endmacro %}
 
 {#
-  All events of a log, or of some of its keys, as of log_events; of a log of several source tables,
-  the truncates of those that a key's events are of too.
+  All events of a log, or of some of its keys, as of log_events. For a log of several source tables
+  they include the truncates of the tables of each key's events.
 
   Arguments:
       has_truncates: whether the log may have any.
@@ -118,8 +118,8 @@ inner join ({{ truncates(fold, changes) }}) as truncates
 {%- endmacro %}
 
 {#
-  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`,
-  which one it is that was emptied.
+  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`, the
+  emptied table.
 
   Arguments:
       changes: the log to select from.
@@ -135,8 +135,8 @@ where {{ fold.key[0] }} is null and _operation = 'truncate'
 {%- endmacro %}
 
 {#
-  A namespace's deletes without a set that are remembered: one or two events for each key, and
-  whether they are new to the running model.
+  A namespace's remembered deletes without a set: one or two events per key, and whether they are
+  new to the running model.
 
   Arguments:
       remembered: `deleted_keys` as it is to be read.
@@ -159,8 +159,8 @@ where scope = {{ ('aerospike:' ~ namespace) | literal }}
 {%- endmacro %}
 
 {#
-  What the changes of a log of a table without a key add and remove: `_columns`, `_row`, `_step` (1
-  or -1), `_position`, and what the source said beside it, `_beside`.
+  The rows that the changes in a log of a table without a key add and remove: `_columns`, `_row`,
+  `_step` (1 or -1), `_position`, and `_beside`, the values that the source sent beside the row.
 
   Arguments:
       changes: the log to select from.

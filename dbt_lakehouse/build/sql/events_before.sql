@@ -1,6 +1,6 @@
 {% import 'payloads.sql' as parts %}
 {#
-  The events that other_events takes over of change_events, and whether change logs take them.
+  The events that other_events takes over from change_events, and whether change logs take them.
 
   Arguments:
       before: change_events, to select from.

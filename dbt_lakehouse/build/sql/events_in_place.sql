@@ -1,15 +1,15 @@
 {#
-  Where events are that other_events has looked at, to select from: their position, in which table
-  each is (`place`), and whether it may be in another one too (`is_shared`), as an Aerospike delete
-  without a set and what other_events gives to logs when it runs next.
+  The places of the events that other_events has read, to select from: their position, the table
+  that has each (`place`), and whether another may have it too (`is_shared`), such as an Aerospike
+  delete without a set and the events that other_events gives to logs in its next run.
 
   Arguments:
       events: other_events.
-      own: its rows to look at.
+      own: its rows to examine.
       given: a condition on events that it gives to logs.
-      logs: of each change log its place, its rows to look at, and its events that it has not read
-          yet; none where there are none.
-      payloads: those whose events are asked for, none for all.
+      logs: for each change log its place, its rows to examine, and the events that it has not read
+          yet; none if there are none.
+      payloads: the payloads whose events are wanted, none for all.
 #}
 {% set event = 'topic, partition, offset, event_index' %}
 (
@@ -24,7 +24,7 @@
     where added_by is null or added_by = 'redrive'
     {% if logs %}
     union all
-    {# What logs have from other_events is there. #}
+    {# The events that logs have from other_events are in other_events too. #}
     select * from (
         {% for log in logs %}
         {% if log.rows %}

@@ -1,7 +1,7 @@
 {% import 'events.sql' as events %}
 {#
-  The earlier events of the log that may not lie before all new events of the keys that it has to
-  place, in the log or by what they say of time; truncates among them concern any key.
+  The earlier events of the log that may lie behind a new event of the keys to place, in the log or
+  by time; truncates among them apply to any key.
 
   Arguments:
       fold: the Fold, of the keys alone.
@@ -14,8 +14,8 @@
 (
     select *
     from {{ before }}
-    {# Of columns alone, so that statistics spare the files of earlier events. An event whose time
-       is missing, or is no source's because its clock is ahead, counts as of its log time. #}
+    {# Plain columns only, so that statistics skip the files of earlier events. An event whose time
+       is missing, or invalid because its clock is ahead, counts as of its log time. #}
     where
         _position.log_time is null
         or _position.log_time >= {{ log_time }}

@@ -1,14 +1,14 @@
 {% import 'parts.sql' as parts %}
 {#
-  The new events with what is known of their keys; of misplaced keys, their whole log.
+  The new events with the known states of their keys; for misplaced keys, their whole log.
 
   Arguments:
       fold: the Fold.
       new_events: SQL of the new events.
       deletes: SQL as of events.remembered_deletes, or none.
-      known, unsettled: relations of what is known, and of the keys for which that was looked up.
+      known, unsettled: relations of the known states, and of the keys that were looked up.
       misplaced: the relation of the misplaced keys, or none if there are none.
-      log: that of all events of theirs.
+      log: the relation of all their events.
 #}
 {% set key_list = fold.key | join(', ') %}
 with fresh as (

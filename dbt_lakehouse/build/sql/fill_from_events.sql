@@ -1,11 +1,11 @@
 {% import 'parts.sql' as parts %}
 {#
-  A MERGE that fills columns of a change log from the events that its rows were made of.
+  A MERGE that fills columns of a change log from the events of its rows.
 
   Arguments:
       table: the log.
-      rows: the query of the rows that those events make by now.
-      columns: those to fill, and those that say more of them, quoted.
+      rows: the query of the rows that those events give now.
+      columns: the columns to fill, and the technical ones about them, quoted.
 #}
 merge into {{ table }} as target
 using ({{ rows }}) as source

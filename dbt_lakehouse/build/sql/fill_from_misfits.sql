@@ -1,13 +1,13 @@
 {% import 'parts.sql' as parts %}
 {#
-  A MERGE that puts what did not fit into its columns where it does by now. What has changed inside
-  of a column is no value of it.
+  A MERGE that moves misfits into their columns if they fit by now. A change inside a column is not
+  a value of it.
 
   Arguments:
       table: the log.
       own: the same as it is now, to select from.
       columns: the columns, quoted.
-      function: what gives the values of misfits that fit by now.
+      function: the function that returns the values of misfits that fit by now.
       leaves_columns: whether events may leave columns as they were.
 #}
 {% set changed = columns + ['_misfits'] %}

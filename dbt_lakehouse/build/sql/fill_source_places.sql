@@ -1,11 +1,11 @@
 {#
-  A MERGE that gives rows of a log whose events say no place in the source's order that of the row
-  before them in their partition, as one behind that (' !').
+  A MERGE that places log rows without a place in the source's order directly behind the row before
+  them in their partition (its place and ' !').
 
   Arguments:
       table: the log.
       own: the same as it is now, to select from.
-      key: the key columns, if rows go on from their key's row before; else none.
+      key: the key columns, if rows continue from the previous row of their key; else none.
 #}
 {% set group = ['topic', 'partition'] + key %}
 merge into {{ table }} as target

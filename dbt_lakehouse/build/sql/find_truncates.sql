@@ -1,15 +1,16 @@
 {% import 'events.sql' as events %}
 {% import 'parts.sql' as parts %}
 {#
-  The newest truncates of a run, one for each source table: those among rows of a log, and
-  remembered ones. Of a log of several source tables, the earliest new one of each too: a row that a
-  later one leaves alone, because it is another table's by then, may rest on what that took away.
+  The newest truncates of a run, one per source table: those among rows of a log, and remembered
+  ones. For a log of several source tables, also the earliest new one of each: a later one leaves a
+  row alone that belongs to another table by then, but that row may rest on rows that the earliest
+  one deleted.
 
   Arguments:
       fold: the Fold.
       log: the rows of the log, to select from.
       remembered: `deleted_keys` as it is to be read, or none for a rebuild.
-      scope: that of the table's truncates there.
+      scope: the scope of the table's truncates there.
 #}
 with found as (
     select

@@ -6,23 +6,23 @@
 
       _null_position      of the newest event without a time
       _late_events        how many were older than one before them in the log
-      _events, _clock_ahead, _leaves_columns      how many there are, of which so many have a time
-                          ahead of Kafka's, or leave columns as they were
-      _first_position, _first_time        the least of them; of the times, of those that are known
+      _events, _clock_ahead, _leaves_columns      the number of events, the number with a time ahead
+                          of Kafka's, and whether any leaves columns unchanged
+      _first_position, _first_time        the least position, and the least known time
       _is_reinserted      whether several different rows were inserted without as many deletes
-                          in between, which no key of rows has
+                          in between, which is impossible for a real key
 
-  A column that an event leaves as it was keeps the value of the last event that says it; a delete
-  says that there is none. Where images are partial and the table is ordered by source time, a late
-  event is not rejected but put in its place: of two late events on different columns, both count.
+  A column that an event leaves unchanged keeps the value of the last event that has one; a delete
+  sets it to null. If images are partial and the table is ordered by source time, a late event is
+  not rejected but put in its place: of two late events on different columns, both count.
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       events: a relation of events, as of events.log_events.
-      truncates: a relation of truncates (_position, _time), or none for no truncate. Of a log of
-          several source tables, the events have them.
-      fills: whether any event may leave columns as they were.
-      doubts: whether to look for keys that rows are inserted for again.
+      truncates: a relation of truncates (_position, _time), or none. For a log of several source
+          tables, the events contain them.
+      fills: whether any event may leave columns unchanged.
+      doubts: whether to look for keys whose rows are inserted again.
       as_of: the moment at which rows expire, as text.
 #}
 {% set key_list = fold.key | join(', ') %}

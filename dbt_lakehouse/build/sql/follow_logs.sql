@@ -1,13 +1,13 @@
 {% import 'payloads.sql' as parts %}
 {#
-  Brings the rows of other_events up to what the project's change logs take by now: what a log takes
-  that was declared since goes, and what one took that is not there any more comes from bronze.
+  Align the rows of other_events with the project's present change logs: delete the events that a
+  newly declared log takes, and add from bronze the events of a removed log.
 
   Arguments:
       events: other_events.
-      taken: which events change logs take, a TakenEvents.
+      taken: the events that change logs take, a TakenEvents.
       comes: whether they take any that they did not take before.
-      left: a relation of those that they no longer take, or none.
+      left: a relation of the events that they no longer take, or none.
 #}
 {% set is_taken = 'added_by is null and ' ~ taken.condition %}
 {% if left is none %}

@@ -1,6 +1,6 @@
 {#
-  Takes states out of `deleted_keys`. Older entries of a key go with the newest, whenever they were
-  recorded.
+  Remove states from `deleted_keys`. Older entries of a key are removed with the newest, whenever
+  they were recorded.
 
   Arguments:
       deleted_keys: the table.

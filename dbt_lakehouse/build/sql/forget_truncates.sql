@@ -1,3 +1,3 @@
-{# Forgets the truncates of a table in `deleted_keys`. #}
+{# Remove the truncates of a table from `deleted_keys`. #}
 delete from {{ deleted_keys }}
 where scope = {{ scope | literal }}

@@ -1,9 +1,9 @@
 {% import 'parts.sql' as parts %}
 {% import 'events.sql' as events %}
 {#
-  Forgets the states of keys that the log does not have, or no longer. No part of the MERGE of
-  remember_absent_keys.sql: its condition would be on all tables' states, and so conflict with
-  their models.
+  Remove the states of keys that the log does not have, or no longer has. It is separate from the
+  MERGE of remember_absent_keys.sql, whose condition would then cover all tables' states and so
+  conflict with their models.
 
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.

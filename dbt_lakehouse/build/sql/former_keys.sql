@@ -1,15 +1,15 @@
 {% import 'payloads.sql' as payloads %}
 {#
-  What a key that was declared anew makes of the events before: those whose record keys are of other
-  columns. A rebuild reads all events, so what an event does not say of its row is known from the
-  ones before with the same record key.
+  The keys of events from before a key was declared again: their record keys have other columns. A
+  rebuild reads all events, so earlier events with the same record key supply the values that an
+  event does not ship.
 
-      A field of the key that was called otherwise is the one of that name.
-      A delete that says the former key only is of the key that its row had last.
-      An update whose row has another key now, and that has no row before, has replaced the one that
-      its row had last.
-      Where rows of several former keys have one key now (it has lost a column), those that were
-      deleted by then have no key: their deletes must not hit the row that has stayed.
+      A field of the key that had another name is the one of that name.
+      A delete with only the former key is a delete of the key that its row had last.
+      An update whose row has another key now, and that has no image before, has replaced the key
+      that its row had last.
+      If rows of several former keys have one key now (it has lost a column), those that were
+      deleted by then have no key: their deletes must not hit the remaining row.
 #}
 
 {# Steps of change_log, from `decoded` to `typed`. #}
@@ -105,8 +105,8 @@ end
 {%- endmacro %}
 
 {#
-  A key column's value before an update; where the image before has none, that of the events before,
-  else that after it.
+  A key column's value before an update: from the image before, else from the earlier events, else
+  from the image after.
 #}
 {% macro value_before(spec) %}
 {% if spec.encoding %}
@@ -121,8 +121,8 @@ coalesce(
 {%- endmacro %}
 
 {#
-  What does not fit, by the keys that the rows have got: of the key, what was shipped and is not in
-  it; of what has a placeholder, that nothing says it of a row that has another key now.
+  The misfits after the rows got their keys: key values that were shipped but are not in the key,
+  and columns with a placeholder, whose values are unknown for a row that has another key now.
 #}
 {% macro misfits(log) %}
 {% set unavailable = "'__debezium_unavailable_value'" %}

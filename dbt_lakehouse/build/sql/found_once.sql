@@ -1,5 +1,5 @@
 {#
-  What a query has found, to select from.
+  The rows that a query has found, to select from.
 
   Arguments:
       query: the query.

@@ -1,6 +1,6 @@
 {% import 'payloads.sql' as parts %}
 {#
-  The keys and values that may name schemas of a registry, as the column `text`.
+  The keys and values that may name registry schemas, as the column `text`.
 
   Arguments:
       payloads: a relation with key, value, headers and format.

@@ -6,18 +6,18 @@
 
   A version begins at its event's source time; where the source gives none, at its log time, or at
   the next event's time if that is earlier. Versions follow each other in the order of the fold
-  (fold.sql): by source time where the table is ordered by it, else as in the log; a time that goes
-  back in that order counts as its predecessor's. Of versions that begin at the same instant, the
-  last one remains. So an event that comes late splits a version, and the versions that are current
-  are the rows of the gold table.
+  (fold.sql): by source time if the table is ordered by it, else as in the log; a time that
+  decreases in that order counts as its predecessor's. Of versions that begin at the same instant,
+  the last one remains. So a late event splits a version, and the current versions are the rows of
+  the gold table.
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
-      deletes: the deletes without a set, of a namespace; else none.
+      deletes: for a namespace, the deletes without a set; else none.
       keys: a relation with the key columns, or none for all.
-      events: a relation of what to fold instead of the log's events, as of events.log_events, or
-          none; the log is then asked for truncates alone.
+      events: a relation of the events to fold instead of the log's, as of events.log_events, or
+          none; the log is then read for truncates only.
       as_of: the moment at which rows expire, as text.
 #}
 {% set key_list = fold.key | join(', ') %}

@@ -1,6 +1,6 @@
 {#
-  The keys of a gold table of a namespace with a row that has expired, or that a new delete without
-  a set hits.
+  The keys of a namespace's gold table whose row has expired, or is hit by a new delete without a
+  set.
 
   Arguments:
       gold: the gold table, to select from.

@@ -1,22 +1,22 @@
 {% import 'parts.sql' as parts %}
 {% import 'reference.sql' as reference %}
 {#
-  The versions of a history that are not those that the plain Python reference in
-  dbt_lakehouse/reference/history.py makes of the change log, and the keys whose current version is
-  not the row of the gold table.
+  The versions of a history that differ from the result of the plain Python reference in
+  dbt_lakehouse/reference/history.py, and the keys whose current version differs from the row of the
+  gold table.
 
   Arguments:
       fold: the Fold of the history.
       history, gold: the two tables.
-      log, deletes: the log, and of a namespace the deletes without a set, to select from. Pinned:
-          beside a part of a table, Spark would take the one for the other.
+      log, deletes: the log, and for a namespace the deletes without a set, to select from. They
+          are pinned, because Spark would mistake a table for the part of it that is read beside it.
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the history was built for, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
 {% set compared = fold.columns + ['_position'] %}
-{# Gold rejects what is late, and a history puts it in its place: what an event leaves as it was
-   may then be what another one says. #}
+{# Gold rejects late events, and a history puts them in their place: a column that an event leaves
+   unchanged may then have the value of another event. #}
 {% set has_own_rests = fold.order_by_source_time and fold.may_leave and not fold.partial %}
 {% set rows = reference.rows_of_keys(history, keys, fold.key) %}
 with all_changes as (

@@ -1,12 +1,12 @@
 {% import 'parts.sql' as parts %}
 {#
-  Of each key with new events, the first of them by place and by time; whether one belongs before
-  what is known (`_before`), and whether the log has to tell that (`_unknown`).
+  For each key with new events, the first of them by place and by time; whether one belongs before
+  the known state (`_before`), and whether only the log can tell (`_unknown`).
 
   Arguments:
       fold: the Fold.
       news: the relation of the new events.
-      known: that of the open versions, as of open_versions.sql.
+      known: the relation of the open versions, as of open_versions.sql.
 #}
 with firsts as (
     select

@@ -1,10 +1,10 @@
 {% import 'payloads.sql' as parts %}
 {% import 'tombstones.sql' as tombstones %}
 {#
-  The events that open tombstones stand for: a delete of the row that was there, or what is wrong.
+  The events that open tombstones stand for: a delete of the existing row, or an error.
 
   Arguments:
-      open_tombstones: the relation of them.
+      open_tombstones: the relation of the open tombstones.
       events: all events of their topics, to select from.
 #}
 with tombstones as (

@@ -14,8 +14,8 @@ concat_ws(':', _position.partition, _position.offset, _position.event_index, _po
 {%- endmacro %}
 
 {#
-  A known value, with its text where that does not fit the column; one that is another row's; or
-  with neither one of which nothing is known.
+  A known value, with its text if that does not fit the column; a value of another row; or, with
+  neither, an unknown value.
 #}
 {% macro value_before(value=none, rests_on=none, misfit=none) %}
 named_struct(

@@ -1,12 +1,12 @@
 {#
-  Open versions as the events that they are the states behind, and the new events of their keys; in
-  the columns of events.log_events.
+  The open versions, as state events, and the new events of their keys; in the columns of
+  events.log_events.
 
   Arguments:
       fold: the Fold.
       known: the relation of the open versions.
-      news: that of the new events.
-      is_small: whether they are so few that one task folds them.
+      news: the relation of the new events.
+      is_small: whether they are few enough for one task.
 #}
 {% set columns = (fold.key + fold.columns) | join(', ') %}
 select {{ '/*+ coalesce(1) */ ' if is_small }}*

@@ -1,14 +1,14 @@
 {% import 'parts.sql' as parts %}
 {#
-  What is known of some keys: the gold row of a live one, the remembered state of an absent one.
+  The known states of some keys: the gold row of a live one, the remembered state of an absent one.
 
   Arguments:
       fold: the Fold.
       keys: the relation of the keys.
       gold, remembered: the gold table and `deleted_keys`, to select from.
       scope: the table's in `deleted_keys`.
-      columns: the value columns to read of gold, where an event may leave some of them as they are:
-          else a row is either replaced as a whole or not at all.
+      columns: the value columns to read from gold if an event may leave some of them unchanged;
+          otherwise a row is either replaced as a whole or not at all.
       ranges: the ranges of the keys (parts.is_in_key_ranges).
       truncated_at: the position of the newest truncate, as SQL, or none.
 #}

@@ -1,11 +1,11 @@
 {% import 'parts.sql' as parts %}
 {#
-  How many keys with new events that nothing is known of may have had a state that was forgotten.
+  The number of keys with new events and without a known state that may have had a purged state.
 
   Arguments:
       key: the columns.
-      states, known: relations of the new events' states, and of what is known.
-      horizon: up to when remembered states were forgotten, as text.
+      states, known: relations of the new events' states, and of the known states.
+      horizon: the purge horizon, as text.
 #}
 select count(*)
 from {{ states }}

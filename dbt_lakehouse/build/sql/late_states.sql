@@ -1,13 +1,13 @@
 {% import 'parts.sql' as parts %}
 {#
-  Whether a state may have an event that is older than what is known of its key (fold.Newest).
+  Whether a state may have an event that is older than the known state of its key (fold.Newest).
 
   Arguments:
-      newest: the newest that is known, or none; none too of a log that its source orders, where
-          a later log time says nothing.
-      horizon: up to when remembered states were forgotten, as text, or none.
+      newest: the newest known place and time, or none. It is also none for a log that its source
+          orders, in which a later log time proves nothing.
+      horizon: the purge horizon, as text, or none.
       truncates: the relation of the truncates of a log of several source tables, if there are any:
-          which rows one takes away is a matter of where they are from.
+          the rows that one deletes depend on their source table.
 #}
 {% if not newest %}
 true

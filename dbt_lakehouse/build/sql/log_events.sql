@@ -1,11 +1,11 @@
 {#
   The events that a change log reads, each with its typed row (`change`), in the same columns
-  wherever they are from.
+  whatever their origin.
 
   Arguments:
-      relations: new payloads' events by a function that knows the log, straight from the bytes; the
-          rows that other_events has of it, by their texts.
-      head: the columns of an event that tell where it is from, and what its row does not say.
+      relations: the events of new payloads, decoded from the bytes by the log's own function, and
+          the log's rows in other_events, by their texts.
+      head: the columns of an event for its origin and for values outside its row.
 #}
 {% for events in relations %}
 select

@@ -1,12 +1,12 @@
 {#
-  The payloads whose log time is not their own timestamp.
+  The payloads whose log time differs from their timestamp.
 
   Arguments:
       payloads: the new rows of bronze.
-      carried: the log times that earlier runs have given to the partitions, a list of
-          {topic, partition, log_time} as SQL; none where only all earlier ones can tell.
-      earlier: a relation of the log times of all earlier payloads; none if there are none, or
-          `carried` tells.
+      carried: the last log times of the partitions from earlier runs, a list of
+          {topic, partition, log_time} as SQL; none if all earlier ones are needed.
+      earlier: a relation of the log times of all earlier payloads; none if there are none, or if
+          `carried` is enough.
 #}
 {% set reads_earlier = carried is none and earlier is not none %}
 with payloads as (

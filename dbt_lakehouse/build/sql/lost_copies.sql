@@ -1,11 +1,11 @@
 {% import 'parts.sql' as parts %}
 {#
-  How many rows of a table without a key there are that the log does not give, up to the newest
-  event that the table has a row of.
+  The number of rows of a table without a key that the log does not give, up to the newest event
+  with a row in the table.
 
   Arguments:
       table: the gold table.
-      columns: those that tell its rows apart.
+      columns: the columns that distinguish its rows.
       given: the rows that the log gives, as SQL.
 #}
 {% set row = parts.exact_json('struct(' ~ columns | join(', ') ~ ')') %}

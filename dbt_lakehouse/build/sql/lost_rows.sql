@@ -1,9 +1,9 @@
 {#
-  How many places of a table's rows are those of no row of another.
+  The number of places of a table's rows without a row in another table.
 
   Arguments:
       table, columns: the table, and its topic, partition and offset.
-      other, other_columns: the same of the other.
+      other, other_columns: the same for the other table.
 #}
 select count(*)
 from (select {{ columns }} from {{ table }})

@@ -1,12 +1,12 @@
 {% import 'parts.sql' as parts %}
 {#
-  How many states of absent keys are of events that neither the log nor the table of deletes without
-  a set has.
+  The number of states of absent keys whose events are neither in the log nor in the table of
+  deletes without a set.
 
   Arguments:
       table, log: the gold table and its log.
       key: the columns of the key.
-      deleted_keys: the table of what is remembered, of which under `scope`.
+      deleted_keys: the table of remembered states, read under `scope`.
       by_source: whether the log is ordered by its source.
       deletes: the table of deletes without a set, or none.
 #}

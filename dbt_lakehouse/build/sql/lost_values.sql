@@ -1,11 +1,11 @@
 {% import 'parts.sql' as parts %}
 {#
-  How many rows of a gold table have a value in a column that each event of their key leaves as it
-  was.
+  The number of rows of a gold table with a value in a column that each event of their key leaves
+  unchanged.
 
   Arguments:
       table, log: the gold table and its log.
-      key, columns: the columns of the key, and those to look at.
+      key, columns: the columns of the key, and the columns to examine.
 #}
 select count(*)
 from {{ table }} as own

@@ -1,5 +1,5 @@
 {#
-  Merges rows into a table of the lake's own state.
+  Merge rows into a table of the lake's own state.
 
   Arguments:
       table: the table.

@@ -1,18 +1,18 @@
 {% import 'parts.sql' as parts %}
 {#
-  Merges folded states into a gold table: deletes what is absent, updates what has changed, inserts
-  what is live and new; all else stays untouched.
+  Merge folded states into a gold table: delete absent rows, update changed ones, insert new live
+  ones; all other rows stay untouched.
 
   Arguments:
       table: the gold table.
       fold: the Fold.
       states: the relation of the states.
       ranges: the ranges of their keys (parts.is_in_key_ranges).
-      leaves: whether any event may leave columns as they were: then a known state is folded with
-          its values.
-      refolded: whether keys were folded from their whole log: then columns can change though the
+      leaves: whether any event may leave columns unchanged; a known state is then folded with its
+          values.
+      refolded: whether keys were folded from their whole log; columns can then change though the
           last event is the same.
-      truncated: whether the log has a truncate: its time counts for the rows behind it.
+      truncated: whether the log has a truncate; its time then counts for the rows behind it.
 #}
 {% set is_changed %}
 {% if refolded %}
@@ -24,7 +24,7 @@
         {% endif %}
     )
 {%- else %}
-{# Of the table's columns only the key, if possible: Spark shuffles all rows that are near, and
+{# Only the key of the table's columns, if possible: Spark shuffles all rows that are near, and
    reads a struct value by value. #}
 not source._is_state
 {%- if leaves and truncated %}

@@ -1,14 +1,14 @@
 {% import 'parts.sql' as parts %}
 {#
-  Keys with an event that belongs before what is known of them, and those that are to be folded anew
-  anyway.
+  Keys with an event that belongs before their known state, and the keys that are to be folded
+  again anyway.
 
   Arguments:
       fold: the Fold.
-      states: the relation of the new events' states, or none for none of them.
+      states: the relation of the new events' states, or none to leave them out.
       deletes: SQL as of events.remembered_deletes, or none.
-      known, unsettled: relations of what is known, and of the keys for which that was looked up.
-      horizon: up to when remembered states were forgotten, as text, or none.
+      known, unsettled: relations of the known states, and of the keys that were looked up.
+      horizon: the purge horizon, as text, or none.
       refolded: a relation of keys, or none.
 #}
 {% set key_list = fold.key | join(', ') %}

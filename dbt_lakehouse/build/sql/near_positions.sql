@@ -3,7 +3,7 @@
 
   Arguments:
       places: topic, partition, first and last offset of each of their partitions.
-      parent: the struct in which the rows have their positions, with a point, or nothing.
+      parent: the struct of the rows' positions, with a dot, or an empty text.
 #}
 {% for each in places %}
 ({{ parent }}topic = {{ each.topic | literal }} and {{ parent }}partition = {{ each.partition }}

@@ -1,7 +1,7 @@
 {#
-  The partitions that new payloads have come from: their first and last offset, the timestamps at
-  the ends and when the first of them has landed, in microseconds, and whether a timestamp is
-  missing, or lies behind that of an earlier offset.
+  The partitions of new payloads: their first and last offset, the timestamps at both ends, the time
+  at which the first payload landed, in microseconds, and whether a timestamp is missing, or less
+  than that of an earlier offset.
 
   Arguments:
       payloads: the new rows of bronze.

@@ -1,10 +1,10 @@
 {#
-  The newest log time and source time of all that is known of a table's keys, in microseconds since
+  The newest log time and source time of all known states of a table's keys, in microseconds since
   the epoch.
 
   Arguments:
       table: the gold table.
-      deleted_keys: the table of what is remembered, of which under `scopes`.
+      deleted_keys: the table of remembered states, read under `scopes`.
 #}
 select unix_micros(max(log_time)), unix_micros(max(time))
 from (

@@ -7,9 +7,9 @@
   Arguments:
       fold: the Fold.
       gold: the gold table.
-      deleted_keys: what is remembered.
-      scope: the table's there.
-      keys: SQL of the keys to look at, or none for all.
+      deleted_keys: the table of remembered states.
+      scope: the table's scope there.
+      keys: SQL of the keys to examine, or none for all.
       built_as_of: the moment that the table was built for, as text.
 #}
 with gold as (

@@ -1,11 +1,11 @@
 {#
   The values of a change log that don't fit their declared types, and the changes without a key,
-  which are in no gold table. A truncate has none.
+  which are missing in gold. Truncates, which never have a key, are left out.
 
   Arguments:
-      rows: the rows to look at.
-      key: the key columns, quoted; empty of a table without a key.
-      named: their names, as a test tells them.
+      rows: the rows to examine.
+      key: the key columns, quoted; empty for a table without a key.
+      named: their names, as a test reports them.
 #}
 select _position, misfit.column, misfit.text
 from {{ rows }}

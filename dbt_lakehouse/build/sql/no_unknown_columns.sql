@@ -1,13 +1,13 @@
 {% import 'payloads.sql' as parts %}
 {#
   The fields of a change log's events that the log does not declare, with the types of their values
-  (as Spark's VARIANT tells them) and the position of the first event with each. Only images that
-  have such a field are taken apart.
+  (as Spark's VARIANT reports them) and the position of the first event with each. Only images with
+  such a field are parsed.
 
   Arguments:
-      events: the events to look at.
+      events: the events to examine.
       fields: the declared fields.
-      has_whole_image: whether a column has the whole image: then nothing is unknown.
+      has_whole_image: whether a column has the whole image; then no field is unknown.
 #}
 {% set known %}array({{ fields | map('literal') | join(', ') }}){% endset %}
 with images as (

@@ -1,11 +1,11 @@
 {#
-  The states of `deleted_keys` that a purge forgets: those that were recorded longer ago than they
-  are kept. Deletes without a set stay for tables that have not read them.
+  The states of `deleted_keys` that a purge removes: those recorded before the retention time.
+  Deletes without a set stay for tables that have not read them.
 
   Arguments:
       deleted_keys: the table.
       as_of: the moment of the run.
-      seconds: for how long they are kept.
+      seconds: the retention time.
       sequence: the sequence number up to which all tables of namespaces have read the table.
 #}
 select *, _last_updated_sequence_number as _sequence

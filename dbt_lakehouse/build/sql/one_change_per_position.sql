@@ -1,11 +1,11 @@
 {#
-  The positions of a change log with a change that is there twice, or of an operation that its
-  source does not make.
+  The positions of a change log with a duplicate change, or with an operation that its source does
+  not have.
 
   Arguments:
       table: the log.
-      near: a condition that all rows with the position of one to look at meet, or none for all.
-      operations: those that there can be.
+      near: a condition that all rows at the examined positions meet, or none for all.
+      operations: the allowed operations.
 #}
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ table }}

@@ -1,8 +1,8 @@
 {% import 'payloads.sql' as parts %}
 {% import 'tombstones.sql' as tombstones %}
 {#
-  The tombstones of the windows that no delete and no tombstone of their key stands before, as far
-  as the windows tell, and that have not been judged.
+  The unjudged tombstones of the windows whose key's previous event there is neither a delete nor a
+  tombstone.
 
   Arguments:
       events: the events of the windows, to select from.

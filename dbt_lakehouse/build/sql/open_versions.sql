@@ -1,7 +1,7 @@
 {% import 'parts.sql' as parts %}
 {#
   The open versions of the keys with new events, and `_known_time`: no state of a version's key
-  begins later. Null where the history alone can't tell.
+  begins later. It is null if the history alone can't tell.
 
   Arguments:
       fold: the Fold.
@@ -12,10 +12,10 @@
 select
     *,
     {% if fold.track_columns is none %}
-    {# A version without a source time begins by what lies behind it, and so may those before. #}
+    {# A version without a source time may begin at the next event's time, as may earlier ones. #}
     if(_occurred_at is null, null, valid_from) as _known_time
     {% else %}
-    {# Of several events, of which the last need not have the latest time. #}
+    {# Several events, of which the last need not have the latest time. #}
     cast(null as timestamp) as _known_time
     {% endif %}
 from {{ own }}

@@ -1,11 +1,11 @@
 {% import 'parts.sql' as parts %}
 
 {#
-  Whether a truncate stands for a full snapshot that has read the key, as a condition: it ends no
-  version of it then. A whole row that was read comes next, not older by its time.
+  The condition that a truncate stands for a full snapshot that has read the key, and therefore ends
+  no version of it. The next event is then a whole row that was read, and not older by its time.
 
   Arguments:
-      position, time: those of the truncate.
+      position, time: the truncate's position and time.
       behind: the key's next event, null for none.
 #}
 {% macro is_read(position, time, behind) %}
@@ -20,9 +20,9 @@ coalesce(
 
 {#
   The events of a log in the order in which a key's rows follow each other (fold.sql): common table
-  expressions up to `ranked`, which has the columns of events.log_events, `_epoch` (counts the
-  truncates before, of a log of one source table), `_is_end` (whether it is what a truncate did) and
-  `_rank`, by key. A truncate is a delete of each key that it took away.
+  expressions up to `ranked`, which has the columns of events.log_events, `_epoch` (the number of
+  truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
+  `_rank`, by key. A truncate is a delete of each key that it deleted.
 
   Arguments:
       fold: the Fold.

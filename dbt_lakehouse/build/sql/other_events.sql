@@ -1,14 +1,15 @@
 {% import 'payloads.sql' as parts %}
 {#
-  The events of new payloads. Of those that change logs take whatever they say (`is_taken`) there is
-  no row each: `events` tells how many a row stands for, of the same topic, table and operation.
+  The events of new payloads. The events that change logs take whatever their contents (`is_taken`)
+  are aggregated: `events` is the number that a row stands for, of the same topic, table and
+  operation.
 
   Arguments:
       payloads: a relation of them, with `format`.
-      format: the SQL that format is made of.
-      look: the name of the function that looks at payloads.
-      corrections: the relation of log times that are not their payload's own timestamp, or none.
-      taken: which events change logs take, a TakenEvents.
+      format: the SQL of that format.
+      look: the name of the function that reads payloads.
+      corrections: the relation of log times that differ from the payload's timestamp, or none.
+      taken: the events that change logs take, a TakenEvents.
 #}
 with decoded as (
     select * from {{ parts.events_in(

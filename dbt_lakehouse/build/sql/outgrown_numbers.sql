@@ -1,7 +1,7 @@
 {#
-  The numbers that did not fit, by column and by what holds them (Kind in
-  dbt_lakehouse/declared/widening.py). A number with an exponent counts as its digits, if it is not
-  far.
+  The numbers that did not fit, by column and by the kind of type that holds them (Kind in
+  dbt_lakehouse/declared/widening.py). A number with an exponent counts as its digits, if the
+  exponent is small.
 
   Arguments:
       rows: the rows of the log, to select from.

@@ -1,12 +1,11 @@
 {# Parts of statements: expressions, conditions, lists. Columns are given quoted. #}
 
 {#
-  The time of an event as far as it can be trusted: a source time of more than 24 hours after the
-  Kafka timestamp comes from a wrong clock and counts as unknown, so that it can't shut out all
-  later events of its key.
+  The trusted time of an event. A source time of more than 24 hours after the Kafka timestamp comes
+  from a wrong clock and counts as unknown, so that it can't block all later events of its key.
 #}
 {% macro known_time(occurred_at='_occurred_at', kafka_timestamp='_kafka_timestamp') %}
-{# Of integers: to add an interval to an instant takes Spark longer than to read it. #}
+{# With integers: adding an interval to an instant takes Spark longer than reading it. #}
 case
     when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000
         then cast(null as timestamp)
@@ -38,18 +37,18 @@ to_json({{ struct }}, map(
 {{ exact_json('named_struct(' ~ fields ~ ')') }}
 {%- endmacro %}
 
-{# Whether an event leaves a column as it was. #}
+{# Whether an event leaves a column unchanged. #}
 {% macro is_unchanged(column) %}
 coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), false)
 {%- endmacro %}
 
-{# Whether target and source differ in a column: of any type, and null is like null. #}
+{# Whether target and source differ in a column of any type; nulls are equal. #}
 {% macro columns_differ(columns) %}
 {{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
 <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
 {%- endmacro %}
 
-{# The assignments of an update that takes columns over. #}
+{# The assignments of an update that copies columns. #}
 {% macro set_columns(columns) %}
 {% for column in columns %}
 {{ column }} = source.{{ column }}{{ ',\n' if not loop.last }}
@@ -57,16 +56,16 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
 {%- endmacro %}
 
 {#
-  A MERGE that makes rows of a table what a relation has them to be; equal ones stay as they are.
+  A MERGE that makes rows of a table equal to those of a relation; equal ones stay untouched.
 
   Arguments:
       target: the table.
       source: the relation, with `columns` and `is_there`.
       key: the columns by which rows are the same.
       columns: the table's columns.
-      is_there: the relation's column that says whether the row is to be there.
-      is_changed: SQL over target and source, whether a row that is there has changed.
-      is_near: SQL over target that holds for all rows with one of the keys: what spares a look at
+      is_there: the relation's column that says whether the row is to exist.
+      is_changed: SQL over target and source, whether an existing row has changed.
+      is_near: SQL over target that holds for all rows with one of the keys, so that Spark can skip
           the others.
 #}
 {% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near) %}
@@ -87,8 +86,8 @@ values (source.{{ columns | join(', source.') }})
 
 {#
   A condition that holds for all rows of the keys that a run touches: the ranges of the first key
-  column. Their ends are markers of arguments (key_ranges.KeyRanges): keys are personal data as
-  often as not, and dbt writes each statement to its log. Without any, the condition is true.
+  column. Their bounds are markers of arguments (key_ranges.KeyRanges), because keys are often
+  personal data, and dbt writes each statement to its log. Without ranges, the condition is true.
 #}
 {% macro is_in_key_ranges(column, ranges) %}
 (
@@ -101,10 +100,10 @@ true
 {%- endmacro %}
 
 {#
-  Which values of columns that are to be filled a table can't have yet, as a condition.
+  The condition that a value of a column to fill can't be in a table yet.
 
   Arguments:
-      to_fill: the columns, quoted, with their types before, none for a new one.
+      to_fill: the columns, quoted, with their previous types, none for a new one.
       relation: the alias of a relation with the columns.
 #}
 {% macro is_to_be_filled(to_fill, relation) %}
@@ -122,8 +121,7 @@ true
 {%- endmacro %}
 
 {#
-  Whether a place lies behind the purge horizon; without a log time, it comes before all that have
-  one.
+  Whether a place lies behind the purge horizon. A place without a log time comes before all others.
 #}
 {% macro is_behind(horizon, position, time) %}
 (
@@ -142,7 +140,7 @@ true
 'event_index', {{ position }}.event_index
 {%- endmacro %}
 
-{# A position of a log as deleted_keys has it: what the source says stands beside it there. #}
+{# A log position in the form of deleted_keys, which has the source's place beside it. #}
 {% macro remembered(position, by_source) %}
 {% if by_source %}
 if({{ position }} is null, null, named_struct(
@@ -153,7 +151,7 @@ if({{ position }} is null, null, named_struct(
 {%- endif %}
 {%- endmacro %}
 
-{# And that of a row of deleted_keys as the log has it. #}
+{# A position of deleted_keys in the form of the log. #}
 {% macro position(relation, by_source) %}
 {% set position = relation ~ '.position' %}
 {% if by_source %}
@@ -166,7 +164,7 @@ named_struct(
 {%- endif %}
 {%- endmacro %}
 
-{# What joins the columns of a key, and what says that each of them is there. #}
+{# The join of a key's columns, and the condition that each of them has a value. #}
 {% macro equal(one, other, key) %}
 {% for column in key %}
 {{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
@@ -182,7 +180,7 @@ coalesce(
 )
 {%- endmacro %}
 
-{# Whether an event is none of another source table's truncates than the row before it came from. #}
+{# Whether an event is not a truncate of a source table other than that of the row before it. #}
 {% macro is_effective(key) %}
 _operation <> 'truncate' or coalesce(
     last_value(if(_operation <> 'truncate', struct(_source), null), true) over (
@@ -194,7 +192,7 @@ _operation <> 'truncate' or coalesce(
 )
 {%- endmacro %}
 
-{# Value columns of an event that has none, each with a comma. #}
+{# Value columns of an event without values, each with a comma. #}
 {% macro no_columns(columns) %}
 {% for column in columns %}
 null as {{ column }},

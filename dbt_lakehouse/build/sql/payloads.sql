@@ -1,9 +1,9 @@
 {#
-  Events of payloads. Parts of statements: which payloads are read, what decodes them, and which of
-  their events are taken.
+  Parts of statements for the events of payloads: the selection of payloads, their decoding, and the
+  selection of their events.
 #}
 
-{# The columns of what `decode_payload` says of an event, and those of an event. #}
+{# The columns that `decode_payload` returns for an event, and those of an event. #}
 {% set event_fields = [
     'event_index', 'operation', 'source_database', 'source_schema', 'source_table', 'record_key',
     'before', 'after', 'occurred_at', 'expires_at', 'metadata', 'error_code', 'error_detail'
@@ -12,8 +12,8 @@
     + event_fields %}
 
 {#
-  The wire format of a payload (first match wins), or null where none matches. It asks for the
-  payload's topic, and for key, value and headers if an entry has a `when`.
+  The wire format of a payload (first match wins), or null without a match. It reads the payload's
+  topic, and also key, value and headers if an entry has a `when`.
 
   Arguments:
       entries: those of `vars.topics`, a topics.TopicRule each, with its `when` as SQL or none.
@@ -49,9 +49,9 @@ end
   The payloads that are read, with their formats and log times, to select from.
 
   Arguments:
-      input: what is read, a LogInput.
+      input: the input of the log, a LogInput.
       format: SQL for the wire format of a payload.
-      conditions: those that payloads meet.
+      conditions: the conditions that payloads meet.
 #}
 {% macro payloads_to_read(input, format, conditions) %}
 (
@@ -89,13 +89,13 @@ coalesce(
 {%- endmacro %}
 
 {#
-  What `decode_payload` takes of a payload. Headers go to Python only where they may be read: of
-  unwrapped rows, and of the two messages of a key update. All others would cost more than they say.
-  They are empty and not null: Spark asks for a batch's size at each row of it, and Arrow's lists go
-  over all nulls behind their last value for that (five CPU seconds for 300,000 rows).
+  The arguments of `decode_payload`. Headers are passed to Python only if they may be read: for
+  unwrapped rows, and for the two messages of a key update. All others would cost more than they are
+  worth. They are empty and not null: Spark asks for a batch's size at each of its rows, and Arrow's
+  lists then scan all nulls behind their last value (five CPU seconds for 300,000 rows).
 
   Arguments:
-      format: the SQL that the format of a payload is made of.
+      format: the SQL of a payload's format.
 #}
 {% macro message_of(format) %}
 format, key, value
@@ -112,15 +112,15 @@ format, key, value
 {%- endmacro %}
 
 {#
-  What a function says of the events of payloads, beside where they came from, to select from.
+  A function's results for the events of payloads, with their origin, to select from.
 
   Arguments:
       payloads: a relation with topic, partition, offset, timestamp, key, value, headers and format.
-      format: the SQL that format is made of.
+      format: the SQL of that format.
       function: its name.
-      fields: the columns of what it says; none for those of `decode_payload`.
+      fields: the columns of its result; none for those of `decode_payload`.
       more: further columns of the payloads.
-      of_topic: whether the function asks for their topic, in front.
+      of_topic: whether the function's first argument is the topic.
 #}
 {% macro events_in(
     payloads, format, function='decode_payload', fields=none, more=[], of_topic=false
@@ -145,8 +145,8 @@ format, key, value
 {%- endmacro %}
 
 {#
-  Of the events of payloads those that are wanted, without what was decoded at another time. That is
-  all of a payload on which a decoder failed, or whose beginning was invalid in another format.
+  The wanted events of payloads, without those that were decoded at another time. The latter are all
+  events of a payload on which a decoder failed, or whose beginning was invalid in another format.
 #}
 {% macro wanted(events, input, conditions) %}
 (
@@ -179,7 +179,7 @@ format, key, value
 )
 {%- endmacro %}
 
-{# Events that no payload says by itself, to select from. #}
+{# Events that no payload contains itself, to select from. #}
 {% macro added(input, conditions) %}
 (
     select * from {{ input.added or '(select * from ' ~ input.none ~ ' where false)' }}
@@ -188,12 +188,12 @@ format, key, value
 {%- endmacro %}
 
 {#
-  Events as their payloads say them, and those that no payload says, to select from.
+  The events of payloads, and the events that no payload contains itself, to select from.
 
   Arguments:
-      input: what is read, a LogInput.
-      payloads: as of payloads_to_read, none for those of no topic.
-      format: the SQL that their format is made of.
+      input: the input of the log, a LogInput.
+      payloads: as of payloads_to_read, none without topics.
+      format: the SQL of their format.
       of_payloads, of_events: conditions that payloads meet, and that events meet.
 #}
 {% macro events_of(input, payloads, format, of_payloads, of_events) %}

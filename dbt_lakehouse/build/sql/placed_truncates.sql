@@ -1,11 +1,11 @@
 {#
-  The new truncates of a log that its source orders, to select from, with the places that the log
-  has given them since they were appended (source_places.py).
+  The new truncates of a log that its source orders, to select from, with the places that they got
+  in the log after they were appended (source_places.py).
 
   Arguments:
       log: all of the log up to where the run reads it.
       new: its new rows.
-      key: the first key column, of which a truncate has no value.
+      key: the first key column, which is null for a truncate.
 #}
 (
     select changes.*

@@ -1,7 +1,7 @@
 {% import 'redrive.sql' as parts %}
 {#
-  Adds what is wrong with the payloads now. The next run of the model would find the same events
-  among the appended ones; so that they are read is noted in the same commit.
+  Add the present errors of the payloads. The next run of the model would find the same events among
+  the appended ones, so the same commit records that they have been read.
 
   Arguments:
       quarantine: the table.

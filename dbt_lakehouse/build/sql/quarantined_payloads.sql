@@ -1,5 +1,5 @@
 {#
-  What could not be decoded, with its bytes.
+  The events that could not be decoded, with the bytes of their payloads.
 
   Arguments:
       events: the new rows of other_events.

@@ -1,12 +1,12 @@
 {% import 'parts.sql' as parts %}
 {#
-  Has a history of two times follow what is known now: versions that no longer hold get an end of
-  their being recorded, new ones a beginning. No other row is touched.
+  Update a bitemporal history to the present knowledge: versions that no longer hold get their
+  `recorded_to`, new ones their `recorded_from`. No other row is touched.
 
   Arguments:
-      table, columns: the table, and its columns but for those of the time of recording.
+      table, columns: the table, and its columns without `recorded_from` and `recorded_to`.
       own: the table as it is now, to select from.
-      folded, touched: relations of the versions, and of the keys that these are all of.
+      folded, touched: relations of the versions, and of the keys whose versions these all are.
       key: the columns of the key.
       as_of: the moment of the run.
 #}

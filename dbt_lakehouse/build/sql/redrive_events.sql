@@ -1,5 +1,5 @@
 {#
-  What the payloads say today, with their log times.
+  The events that the payloads decode to today, with their log times.
 
   Arguments:
       decoded: their events, to select from.

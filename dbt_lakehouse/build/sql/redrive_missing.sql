@@ -1,10 +1,10 @@
 {% import 'redrive.sql' as parts %}
 {#
-  The events of the payloads that are nowhere yet, or say otherwise what is wrong.
+  The events of the payloads that are in no table yet, or have another error now.
 
   Arguments:
       events: other_events as it is to be read.
-      logs: the change logs that are there.
+      logs: the existing change logs.
 #}
 select redrive_events.*, 'redrive' as added_by
 from redrive_events

@@ -1,5 +1,5 @@
 {#
-  What was done, for the session that has asked.
+  The result, for the session that asked for it.
 
   Arguments:
       outcome: the row of redrive_outcome.

@@ -1,5 +1,5 @@
 {% import 'parts.sql' as parts %}
-{# Parts of statements that hold a table against the plain Python references. #}
+{# Parts of statements that compare a table with the plain Python references. #}
 
 {# The columns as an array of texts, each by itself: null and absent are the same. #}
 {% macro column_texts(relation, columns) %}
@@ -11,7 +11,7 @@ cast(array(
 ) as array<string>)
 {%- endmacro %}
 
-{# The places in that array of those columns that an event leaves as they were. #}
+{# The places in that array of the columns that an event leaves unchanged. #}
 {% macro unchanged_places(columns) %}
 cast(filter(array(
     {% for column in columns %}
@@ -38,12 +38,12 @@ cast(filter(array(
 {%- endmacro %}
 
 {#
-  The changes of a log as the references take them: the key columns, and `_change`.
+  The changes of a log in the references' form: the key columns, and `_change`.
 
   Arguments:
       fold: the Fold.
       log: the change log, to select from.
-      deletes: of a namespace, the deletes without a set, to select from.
+      deletes: for a namespace, the deletes without a set, to select from.
 #}
 {% macro changes(fold, log, deletes) %}
 {% set key_list = fold.key | join(', ') %}
@@ -100,7 +100,7 @@ cross join (
 {% endif %}
 {%- endmacro %}
 
-{# A position as the references have it. #}
+{# A position in the references' form. #}
 {% macro position(fold, position='_position') %}
 struct(
     unix_micros({{ position }}.log_time) as log_time,
@@ -118,7 +118,7 @@ struct(
 || array_repeat(cast(null as string), {{ fold.columns | length - 1 }})
 {%- endmacro %}
 
-{# A change: of the defaults, one that says nothing of the columns. #}
+{# A change; the defaults are one without values of the columns. #}
 {% macro _change(fold, operation='_operation', expires_at=none, values=none, unchanged=none) %}
 struct(
     {{ operation }},

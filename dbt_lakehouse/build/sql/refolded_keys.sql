@@ -1,7 +1,7 @@
 {% import 'parts.sql' as parts %}
 {#
-  The keys that are folded from their whole log whatever is new of them. One may come more than
-  once.
+  The keys that are folded from their whole log whatever their new events are. A key may occur more
+  than once.
 
   Arguments:
       fold: the Fold.
@@ -9,9 +9,9 @@
       scope: the table's in `deleted_keys`.
       new_truncates: the positions of the new truncates, as SQL.
       truncates: in a log of several source tables, the relation of all truncates; else none.
-      states: the relation of the new events' states, or none if they are not looked at.
+      states: the relation of the new events' states, or none if they are not needed.
       resting: SQL of the keys whose rows have values of others, or none.
-      to_fill: the columns that are to be filled (parts.is_to_be_filled).
+      to_fill: the columns to fill (parts.is_to_be_filled).
 #}
 {% set key_list = fold.key | join(', ') %}
 {% set position = new_truncates[0] if new_truncates | length == 1

@@ -1,20 +1,20 @@
 {% import 'parts.sql' as parts %}
 {#
-  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key
-  that lives again keeps its old entry, which its gold row outranks, until the entry is purged. But
-  if its row is of an event before the entry's (a delete that came first is late, now that the write
-  it should have come after is known), the entry goes back to that event: nothing remembered is
-  newer than gold.
+  Save the state of keys that are absent after the run, so that a late older write can't bring them
+  back. A key that is live again keeps its old entry, which its gold row outranks, until the entry
+  is purged. But if its row has an event before the entry's, the entry is reset to that event, so
+  that no remembered state is newer than gold. (Such a delete came before its write, and is late now
+  that the write is known.)
 
-  A key that ends absent again, or stays so, gets a further entry, which is no older than those it
-  has: the newest one counts.
+  A key that is absent again, or still, gets a further entry, which is no older than its others: the
+  newest one counts.
 
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.
       states: the relation with the folded keys, of the columns `key`.
       by_source: whether the log is ordered by its source.
-      refolded: whether it holds keys that were folded from their whole log, which alone can go
-          back.
+      refolded: whether it has keys that were folded from their whole log; only their entries can
+          be reset.
       as_of: the moment of the run.
 #}
 {% set absent %}

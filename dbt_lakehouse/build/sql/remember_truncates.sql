@@ -1,6 +1,6 @@
 {% import 'parts.sql' as parts %}
 {#
-  Keeps truncates of a table, for events that come after them, or late.
+  Save truncates of a table for later and late events.
 
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.

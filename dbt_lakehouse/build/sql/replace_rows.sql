@@ -1,12 +1,12 @@
 {% import 'parts.sql' as parts %}
 {#
-  Puts rows in the place of those that a table has of what is touched; equal ones stay as they are.
+  Replace a table's rows of the touched keys; equal ones stay untouched.
 
   Arguments:
       table, columns: the table, and its columns.
       own: the table as it is now, to select from.
-      folded, touched: relations of the rows, and of what is touched.
-      touched_by: the columns of what is touched.
+      folded, touched: relations of the new rows, and of the touched keys.
+      touched_by: the columns of the touched keys.
       identity: the columns by which rows are the same.
 #}
 {% set rows %}

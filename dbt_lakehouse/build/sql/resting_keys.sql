@@ -1,6 +1,6 @@
 {#
-  The keys whose rows have got values of others' since a model has read the log
-  (key_updates.py), or may have.
+  The keys whose rows got values of other rows since a model read the log (key_updates.py), or may
+  have got them.
 
   Arguments:
       log: the log, to select from.

@@ -1,10 +1,10 @@
 {% import 'key_update_parts.sql' as parts %}
 {#
-  The places of the rows to look at, and of those that rest on them.
+  The places of the rows to examine, and of the rows that rest on them.
 
   Arguments:
       updates: a relation of the rows, as of key_updates.
-      resting: one of the places found so far.
+      resting: a relation of the places found so far.
       key: the log's key, quoted.
 #}
 select _place from {{ resting }}

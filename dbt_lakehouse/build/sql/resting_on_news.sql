@@ -1,6 +1,6 @@
 {% import 'key_update_parts.sql' as parts %}
 {#
-  The places of the rows of key updates that are new, or that a new row may matter to.
+  The places of the rows of key updates that are new, or that a new row may affect.
 
   Arguments:
       updates: a relation of the rows, as of key_updates.

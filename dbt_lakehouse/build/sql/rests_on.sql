@@ -1,6 +1,6 @@
 {#
-  The rows of key updates that have values of another of them, which one, and of which columns: of
-  the last one before the delete, so it is the same for all columns.
+  The rows of key updates that have values of another such row, with that row and the columns. It is
+  the last row before the delete, so it is the same for all columns.
 
   Arguments:
       found: a relation as of values_before.

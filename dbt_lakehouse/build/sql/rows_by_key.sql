@@ -1,11 +1,10 @@
 {#
-  The live rows of states, in the order of keys, so that a run can pass over the files of those that
-  it does not touch.
+  The live rows of states, in the order of keys, so that a run can skip the files of untouched keys.
 
   Arguments:
       states: the relation of the states.
       columns, key: the columns of the table, and of its key.
-      ranges: into how many ranges of keys, and files, they are divided.
+      ranges: the number of key ranges, and of files.
 #}
 select /*+ repartition_by_range({{ ranges }}, {{ key | join(', ') }}) */
     {{ columns | join(', ') }}

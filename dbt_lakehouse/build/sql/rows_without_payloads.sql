@@ -1,4 +1,4 @@
-{# Whether a change log has rows whose payloads are no longer there: one of them. #}
+{# One row of a change log whose payload no longer exists, if there is any. #}
 select 1
 from {{ log }} as log
 left anti join {{ payloads }} as payloads

@@ -1,6 +1,6 @@
 {#
-  The rows of source tables that full snapshots have marked as their first or last, with what their
-  payloads said of them.
+  The rows of source tables that full snapshots have marked as their first or last, with their
+  payloads' metadata.
 
   Arguments:
       events: the events of these rows, to select from.

@@ -1,13 +1,13 @@
 {#
-  The truncates that full snapshots stand for, but for those that are there.
+  The truncates that full snapshots stand for, without the existing ones.
 
-  Their metadata have the source's position, by which they lie among rows of other partitions, and
-  as `reconciled` the snapshot's last row.
+  Their metadata have the source's position, which places them among rows of other partitions, and
+  the snapshot's last row as `reconciled`.
 
   Arguments:
       marks: the relation of snapshot_marks.
       ended: the first rows of the snapshots that have ended, with `last`.
-      event_index, added_by: what the truncates have there.
+      event_index, added_by: the truncates' values of these columns.
       events: other_events, to select from.
 #}
 select

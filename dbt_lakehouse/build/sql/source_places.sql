@@ -1,6 +1,6 @@
 {#
-  What the rows of a log say of their places in the source's order, by partition: how many say none,
-  or have that of another row (' !'), how many of these are truncates, and the newest place.
+  The places of a log's rows in the source's order, by partition: the number of rows without one, or
+  with that of another row (' !'), the number of truncates among these, and the newest place.
 
   Arguments:
       rows: the rows of the log, to select from.

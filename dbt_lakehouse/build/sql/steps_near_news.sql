@@ -1,14 +1,14 @@
 {% import 'events.sql' as events %}
 {#
-  The earlier steps of the log, of rows that the news names, which may not lie before all of it; and
-  the earlier truncates there.
+  The earlier steps in the log of the rows that the new steps name, as far as they may lie behind a
+  new step; and the earlier truncates there.
 
   Arguments:
       fold: the Fold.
       before: the rows of the log that were read before, to select from.
       news: the relation of the new steps.
       own: the table as it is now, to select from: it places the steps of the rows that it has.
-      log_time: the first log time of those of them that the log has to place, as SQL.
+      log_time: the first log time of the steps that the log has to place, as SQL.
 #}
 {% set near %}
 (

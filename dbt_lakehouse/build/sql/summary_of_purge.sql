@@ -1,6 +1,6 @@
 {#
-  What a purge forgets: how many keys, the newest time among their states as text, and the newest
-  sequence number of a delete without a set.
+  The summary of a purge: the number of removed keys, the newest time among their states as text,
+  and the newest sequence number of a delete without a set.
 
   Arguments:
       old: the relation of the states.

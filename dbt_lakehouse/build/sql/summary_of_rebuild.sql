@@ -1,10 +1,10 @@
 {#
-  The summary of the states of a rebuild (fold.Rebuilt); the newest is that of all that is known:
-  states, truncates, and what is remembered from before.
+  The summary of the states of a rebuild (fold.Rebuilt). Its newest place and time include the
+  states, the truncates, and the states remembered from before.
 
   Arguments:
       states: the relation of the states.
-      deleted_keys: the table of what is remembered, of which under `scopes`.
+      deleted_keys: the table of remembered states, read under `scopes`.
 #}
 select
     count_if(_live) as live,

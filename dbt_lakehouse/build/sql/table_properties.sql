@@ -1,5 +1,5 @@
 {#
-  The clause of the properties of a new table, empty without any.
+  The properties clause of a new table, empty without properties.
 
   Arguments:
       properties: the values by their names.

@@ -1,15 +1,15 @@
 {% import 'parts.sql' as parts %}
 {% import 'key_update_parts.sql' as of_updates %}
 {#
-  A MERGE that writes into the rows of key updates the values that they have of others, and says of
-  which columns nothing is known.
+  A MERGE that writes the values of other rows into the rows of key updates, and records the columns
+  whose values are unknown.
 
   Arguments:
       table: the log.
       own: the same as it is now, to select from.
       key, columns: its key and its value columns, quoted.
       found: a relation as of values_before.
-      sources: one of where the values of rows that rest on others are (`place`, `source`,
+      sources: a relation of the sources of values that rest on other rows (`place`, `source`,
           `columns`).
 #}
 {% set changed = columns + ['_unchanged_columns', '_misfits'] %}

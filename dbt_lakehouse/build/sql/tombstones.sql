@@ -1,6 +1,6 @@
-{# Tombstones of compacted topics. Parts of statements, over the columns of events. #}
+{# Parts of statements for tombstones of compacted topics, over the columns of events. #}
 
-{# The key of an event's message. MongoDB's events have that of the document as their record_key. #}
+{# The key of an event's message. MongoDB's events have the document's key as their record_key. #}
 {% macro message_key() %}
 coalesce(
     get_json_object(if(contains(metadata, '"bson":'), metadata, null), '$.event_key'),
@@ -8,7 +8,7 @@ coalesce(
 )
 {%- endmacro %}
 
-{# Whether an event is one of a key alone: a tombstone, or a null value of rows and documents. #}
+{# Whether an event has only a key: a tombstone, or a null value of rows and documents. #}
 {% macro says_nothing() %}
 (
     record_key is not null
@@ -24,7 +24,7 @@ coalesce(
 )
 {%- endmacro %}
 
-{# What Debezium calls a table in the name of a schema, null for another one. #}
+{# Debezium's name of a table in the name of a schema, null for another schema. #}
 {% macro named_schema(path) %}
 nullif(regexp_extract(
     get_json_object(metadata, {{ path | literal }}), '^(.+)[.](?:Key|Value|Envelope)$', 1

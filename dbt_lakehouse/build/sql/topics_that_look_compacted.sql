@@ -1,12 +1,12 @@
 {% import 'payloads.sql' as parts %}
 {% import 'tombstones.sql' as tombstones %}
 {#
-  The topics of tombstones behind a missing offset whose key has a row as its newest event, with how
-  many there are and where the first one is.
+  The topics of tombstones behind a missing offset whose key has a row as its newest event, with the
+  number of these tombstones and the position of the first.
 
   Arguments:
-      added: the rows of other_events to look at.
-      payloads: what other_events has looked at.
+      added: the rows of other_events to examine.
+      payloads: the payloads that other_events has read.
       earlier: all events of the topics of tombstones.
 #}
 select

@@ -5,10 +5,10 @@
   Arguments:
       fold: the Fold, of the keys alone.
       new: the new rows of the log, to select from.
-      new_deletes: of a history of a namespace, the new deletes without a set, to select from; else
-          none.
-      remembered: of a gold table of a namespace, `deleted_keys`, to select from; else none.
-      sequence: the sequence number up to which the model has read that.
+      new_deletes: for a history of a namespace, the new deletes without a set, to select from;
+          else none.
+      remembered: for a gold table of a namespace, `deleted_keys`, to select from; else none.
+      sequence: the sequence number up to which the model has read `deleted_keys`.
 #}
 select {{ fold.key | join(', ') }}
 from ({{ events.log_events(fold, new) | indent }})

@@ -1,6 +1,6 @@
 {% import 'events.sql' as events %}
 {#
-  The row images whose copies a run of a table without a key counts anew.
+  The row images whose copies a run of a table without a key counts again.
 
   Arguments:
       fold: the Fold.

@@ -1,18 +1,18 @@
 {% import 'parts.sql' as parts %}
 {% import 'events.sql' as events %}
 {#
-  The keys whose rows a run makes anew, of a history or of a gold table that keeps deleted rows.
+  The keys whose rows a run rebuilds, in a history or in a gold table that keeps deleted rows.
 
   Arguments:
       fold: the Fold.
-      log: all of the log, to select from. Pinned: beside a part of a table, Spark would take that
-          part for the whole of it.
-      new, new_deletes: the new rows of the log, and of a namespace those of the deletes without a
+      log: all of the log, to select from. It is pinned, because Spark would mistake it for the part
+          of it that is read beside it.
+      new, new_deletes: the new rows of the log, and for a namespace those of the deletes without a
           set, to select from.
-      own: of a namespace, the table as it is now, to select from.
-      is_current: SQL over that, of the rows that can expire.
+      own: for a namespace, the table as it is now, to select from.
+      is_current: SQL over that table, for the rows that can expire.
       resting: SQL of keys as of resting_keys.sql, or none.
-      to_fill: the columns that are to be filled (parts.is_to_be_filled).
+      to_fill: the columns to fill (parts.is_to_be_filled).
       truncates: whether a truncate may be new.
       as_of: the moment at which rows expire, as text.
 #}
@@ -38,8 +38,8 @@ union
 select _digest from {{ own }} where {{ is_current }} and _expires_at <= timestamp '{{ as_of }}'
 {% elif truncates %}
 union
-{# All: of one without a version now, a truncate may part events of one instant; by source time, it
-   takes away events behind it too. #}
+{# All keys: even without a current version, a truncate may separate events of one instant; by
+   source time, it also deletes events behind it. #}
 select {{ key_list }}
 from ({{ events.log_events(fold, log) | indent }})
 where exists (

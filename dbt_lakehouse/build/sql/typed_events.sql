@@ -3,9 +3,9 @@
 
   Arguments:
       events: a relation with the columns of other_events.
-      function: one of the log's own, which knows its columns: python_udfs/typed, where it is said
-          what a column's value is.
-      record_key: what the function takes for a record key.
+      function: the log's own function, which knows its columns; python_udfs/typed documents a
+          column's value.
+      record_key: the function's argument for a record key.
 #}
 -- The function is evaluated once for each row.
 select

@@ -1,11 +1,11 @@
 {#
-  The topics of which nothing but tombstones could be decoded, with their numbers of payloads.
+  The topics in which only tombstones could be decoded, with their numbers of payloads.
 
   Arguments:
       events: other_events.
       quarantined: quarantined_payloads.
-      decoded: the topics of which any event that changes a row was decoded.
-      known: those that nobody misses.
+      decoded: the topics with a decoded event that changes a row.
+      known: the topics to ignore.
 #}
 select topic, count(distinct partition, offset) as payloads
 from {{ quarantined }}

@@ -4,7 +4,7 @@
 
   Arguments:
       table: the table.
-      near: a condition that all rows with the position of one to look at meet, or none for all.
+      near: a condition that all rows at the examined positions meet, or none for all.
       columns: the columns, quoted.
 #}
 select {{ columns | join(', ') }}, count(*) as copies

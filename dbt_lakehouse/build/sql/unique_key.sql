@@ -1,11 +1,11 @@
 {% import 'reference.sql' as reference %}
 {#
-  The keys of a gold table that it has more than once, or not whole.
+  The duplicate keys of a gold table, and those with a null column.
 
   Arguments:
       key: the key columns.
       gold: the gold table.
-      keys: SQL of the keys to look at, or none for all.
+      keys: SQL of the keys to examine, or none for all.
 #}
 select {{ key | join(', ') }}, count(*) as copies
 from {{ reference.rows_of_keys(gold, keys, key) }}

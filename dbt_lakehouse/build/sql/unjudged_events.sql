@@ -1,6 +1,6 @@
 {#
-  The topics of events whose topics' tombstones are to be judged, with the least of their log times
-  in microseconds, null if one has none.
+  The topics whose tombstones are to be judged, each with the least log time of its events in
+  microseconds, null if one of them has none.
 
   Arguments:
       payloads: the payloads of bronze that have not been judged.

@@ -1,6 +1,6 @@
 {#
-  How many keys have a late event, how many the log has to place, and the first place and time of
-  the latter's new events, in microseconds since the epoch.
+  The number of keys with a late event, the number of keys that the log has to place, and the first
+  place and time of the latter's new events, in microseconds since the epoch.
 
   Arguments:
       judged: the relation of judged_news.sql.

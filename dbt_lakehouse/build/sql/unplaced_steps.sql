@@ -1,6 +1,7 @@
 {#
-  How many rows have a new step that is not behind all that their copies know, and the first log
-  time of the new steps of rows without a copy, in microseconds since the epoch, with their number.
+  The number of rows with a new step that is not behind all of their copies' positions, the number
+  of rows without a copy, and the first log time of the latter's new steps, in microseconds since
+  the epoch.
 
   Arguments:
       own: the table as it is now, to select from.

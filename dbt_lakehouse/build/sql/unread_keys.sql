@@ -1,11 +1,11 @@
 {#
-  How many rows of a gold table end because full snapshots did not read them: they are from before
-  one, and no new event names their keys.
+  The number of rows of a gold table that end because full snapshots did not read them: the rows are
+  older than a snapshot, and no new event names their keys.
 
   Arguments:
       table: the table.
       fold: the Fold.
-      truncates: those of the snapshots, fold.Truncate.
+      truncates: the truncates of the snapshots, fold.Truncate.
       events: the new events, as of events.log_events.
 #}
 select count(*) as keys

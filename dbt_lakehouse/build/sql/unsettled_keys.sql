@@ -1,10 +1,10 @@
 {#
-  The keys of which it is looked up what is known, each once.
+  The distinct keys whose known states are looked up.
 
   Arguments:
       key: the columns.
-      states: the relation of the new events' states, or none for none of their keys.
-      is_late: SQL for those of them that may be late, or none for all.
+      states: the relation of the new events' states, or none to leave out their keys.
+      is_late: SQL for the states that may be late, or none for all.
       hit_by_others: SQL of keys, or none.
       refolded: a relation of keys, or none.
 #}

@@ -1,7 +1,7 @@
 {#
-  Of events those that no change log takes.
+  The events that no change log takes.
 
   Arguments:
-      events: a query of events with `is_taken`, and how many a row stands for.
+      events: a query of events with `is_taken`, and the number that a row stands for.
 #}
 select * except (is_taken, events) from ({{ events }}) where not is_taken

@@ -9,7 +9,7 @@
       log: the log, to select from.
       key, columns: its key and its value columns, quoted.
       updates: a relation of the rows, as of key_updates.
-      resting: one of the places of those to look at.
+      resting: a relation of the places of the rows to examine.
       order_by_source_time: whether an event that is late by its time is rejected.
 #}
 {% set key_list = key | join(', ') %}

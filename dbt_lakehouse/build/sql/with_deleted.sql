@@ -1,19 +1,19 @@
 {% import 'ordered.sql' as ordered %}
 {#
-  The rows of a gold table that keeps deleted rows: the live ones, and of each other key the last
-  row that it had, with when it was deleted, `_deleted_at`.
+  The rows of a gold table that keeps deleted rows: the live ones, and for each other key its last
+  row, with its deletion time, `_deleted_at`.
 
-  Of a key without a live row, what comes behind its last write in the order of the fold has ended
-  its row: a delete, a truncate, the row's own expiry. The row is the fold of what comes before. So
-  an event that comes late is to a deleted row what it would have been to the live one. Of a key
-  that the log has no write of, the row is what the delete ships.
+  Without a live row, the first event behind the key's last write in the order of the fold has ended
+  the row: a delete, a truncate, or the row's own expiry. The row is the fold of the events before.
+  So a late event has the same effect on a deleted row as on a live one. For a key without a write
+  in the log, the row is the image that the delete ships.
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       events: SQL as of events.all_events.
       live: SQL of the live rows, as of fold.sql.
-      last: the same of the last rows, of the events of the relation `last_lives`.
+      last: the same for the last rows, from the events of the relation `last_lives`.
 #}
 {% set key_list = fold.key | join(', ') %}
 with live as (

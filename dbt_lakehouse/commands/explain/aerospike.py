@@ -1,4 +1,4 @@
-"""What the parts of Aerospike's messages are called, what they mean, and what became of them.
+"""The names and meanings of the parts of Aerospike's messages, and the columns that they became.
 
 Sources: the vendor's pages, as the docstrings of ``python_udfs.aerospike`` quote them.
 """
@@ -30,9 +30,9 @@ _EXTS: Final = {
     f"ext {GEOJSON}": "GEOJSON",
     "ext -1": "timestamp",
 }
-# The parts of a key in flat JSON have names.
+# In flat JSON, the parts of a key have names.
 _NAMED: Final = {"userKey": "user_key"}
-# Columns of the parts of a key, and of numbers.
+# The columns of the parts of a key, and of numbers.
 _OF_KEY: Final = {
     "namespace": ("source_schema",),
     "set": ("source_table",),
@@ -44,30 +44,30 @@ _OF_NUMBERS: Final = {
     "expiry": ("expires_at", "metadata.expiry"),
     "lut": ("occurred_at", "metadata.lut"),
 }
-# The properties of a record in JSON that are numbers.
+# The numeric properties of a record in JSON.
 _NUMBERS: Final = {"gen": "generation", "exp": "expiry", "lut": "lut"}
 
 
 def name_messagepack(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value that is MessagePack."""
+    """Name the parts of a value in MessagePack."""
     for record, columns in _records(root, events):
         _name_record(record, columns)
 
 
 def name_json(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value that is JSON."""
+    """Name the parts of a value in JSON."""
     for record, columns in _records(root, events):
         _name_object(record, columns)
 
 
 def name_flat_json(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value that is flat JSON."""
+    """Name the parts of a value in flat JSON."""
     for record, columns in _records(root, events):
         _name_flat(record, columns)
 
 
 def name_key(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a Kafka key, of any of the formats."""
+    """Name the parts of a Kafka key, in any of the formats."""
     columns = Columns(events[0] if len(events) == 1 else None)
     columns.fill(root, "metadata.event_key")
     if root.kind == "array" and all(each.kind in ("array", "object") for each in root.children):
@@ -84,7 +84,7 @@ def name_key(root: Node, events: Sequence[Event]) -> None:
 
 
 def _records(root: Node, events: Sequence[Event]) -> list[tuple[Node, Columns]]:
-    """The records of a payload, each with what became of it."""
+    """The records of a payload, each with its event's columns."""
     if not _is_batch(root, events):
         root.name = "record"
         return [(root, Columns(events[0]))]
@@ -99,7 +99,7 @@ def _records(root: Node, events: Sequence[Event]) -> list[tuple[Node, Columns]]:
 
 
 def _is_batch(root: Node, events: Sequence[Event]) -> bool:
-    """Whether the decoder took a payload for a batch. In JSON a record is no array."""
+    """Whether the decoder treated a payload as a batch. In JSON a record is not an array."""
     if root.kind != "array":
         return False
     return (
@@ -110,7 +110,7 @@ def _is_batch(root: Node, events: Sequence[Event]) -> bool:
 
 
 def _name_parts(node: Node | None, names: Sequence[str]) -> dict[str, Node]:
-    """The parts of an array by their names, which they get."""
+    """Name the parts of an array. Returns them by name."""
     found: dict[str, Node] = {}
     for part in node.children if node is not None else ():
         if isinstance(part.step, int) and part.step < len(names) and part.kind != ELIDED:
@@ -143,7 +143,7 @@ def _name_record(record: Node, columns: Columns) -> None:
 
 
 def _parts_of_payload(kind: int, size: int) -> Sequence[str]:
-    """Their names; of an unknown type there are none."""
+    """The names of the parts; empty for an unknown type."""
     if kind == WRITE:
         return _WRITE
     return _DELETES.get(size, ()) if kind == DELETE else ()
@@ -197,7 +197,7 @@ def _tell_number(node: Node | None, name: str, columns: Columns) -> None:
 
 
 def _integer(node: Node) -> int | None:
-    """A number of JSON, which is still as it was written."""
+    """The integer of a JSON number, whose text is kept as written."""
     text = node.value if node.kind == "number" else ""
     return int(text) if text.removeprefix("-").isdecimal() and len(text) < 20 else None
 

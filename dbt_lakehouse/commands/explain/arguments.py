@@ -1,4 +1,4 @@
-"""Which message is meant: what was given on the command line, and the lake or Kafka behind it."""
+"""Find the message to explain: given on the command line, in the lake, or in Kafka."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Arguments:
-    """The options of `lakehouse explain` that say which message."""
+    """The options of `lakehouse explain` that choose the message."""
 
     file: str | None
     line: int | None
@@ -36,9 +36,9 @@ class Arguments:
     format_name: str | None
 
     def message(self, options: "ProjectOptions", read: Callable[[str], bytes]) -> Message:
-        """The message; ``read`` gives the content of a file.
+        """The chosen message; ``read`` gives the content of a file.
 
-        Raises ``UnusablePayloadError``, and what reading raises.
+        Raises ``UnusablePayloadError``, and the errors of reading.
         """
         self._refuse_misfits()
         if self.topic is not None:

@@ -1,7 +1,7 @@
-"""A message in Avro as a tree: its frame, and the value by its schema.
+"""An Avro message as a tree: its frame, and the value by its schema.
 
-Bytes that belong to a value without being one (the branch of a union, the count of a block) are in
-front of what they announce. Values are read by the decoder's own readers.
+Bytes that belong to a value without being one (the branch of a union, the count of a block) come
+before the part that they announce. Values are read by the decoder's own readers.
 """
 
 import json
@@ -23,7 +23,7 @@ _VALUE = "value"
 
 
 def is_framed(data: bytes) -> bool:
-    """Whether a key or a value begins as one in Avro."""
+    """Whether a key or a value begins with an Avro frame."""
     return data[:1] == b"\0"
 
 
@@ -64,7 +64,7 @@ def name_value(root: Node, data: bytes, events: Sequence[Event], is_row: bool) -
 
 
 def value_of(root: Node) -> Node | None:
-    """The value in a frame; None where its schema isn't known."""
+    """The value in a frame; None if its schema is unknown."""
     return root.part(_VALUE)
 
 
@@ -81,7 +81,7 @@ def name_key(root: Node, data: bytes, events: Sequence[Event]) -> None:
 
 
 def _declared(root: Node, data: bytes) -> Node | None:
-    """The value in its frame, its parts with the types that the schema declares."""
+    """The value in its frame, with the declared types of its parts."""
     value = value_of(root)
     if value is not None:
         block: Any = json.loads(schema_of(data).prefix + b"null}")
@@ -96,10 +96,10 @@ class _Builder:
         self._left = limits.nodes
         self._readers: dict[int, avro.Read] = {}
         self.position = 5
-        """Up to where all is read."""
+        """The position up to which everything is read."""
 
     def add(self, parent: Node, schema: avro.Node, step: int | str, depth: int) -> None:
-        """Add the value that comes next to what it is a part of."""
+        """Add the next value to its parent."""
         start = self.position
         part = schema
         while part.kind == "union":
@@ -140,7 +140,7 @@ class _Builder:
                 count = -count
                 self._read(_LONG)
             if count > len(self._data):
-                # Of values that take no bytes, or that there aren't.
+                # A value without bytes, or a missing one.
                 raise DecodeError
             for _ in range(count):
                 name = self._read(_STRING) if schema.kind == "map" else node.size
@@ -148,7 +148,7 @@ class _Builder:
                 node.size += 1
 
     def _number(self, union: avro.Node) -> int:
-        """The branch of a union, whose reader says what is wrong with it."""
+        """The branch of a union, whose reader reports its errors."""
         number = self._read(_LONG)
         if not 0 <= number < len(union.branches):
             raise DecodeError

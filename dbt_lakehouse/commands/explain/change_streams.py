@@ -1,4 +1,4 @@
-"""What the parts of change events and documents of MongoDB's Kafka connector became.
+"""The columns that the parts of events and documents of MongoDB's Kafka connector became.
 
 Source: the docstring of ``python_udfs.change_stream``.
 """
@@ -22,7 +22,7 @@ def name_value(root: Node, text: bytes, events: Sequence[Event]) -> None:
     columns = Columns(events[0])
     payload = taken_apart(root, text)
     if payload.kind != "object":
-        # A text of the JsonConverter.
+        # A text by the JsonConverter.
         columns.fill(payload, "operation", "before", "after")
     elif change_stream.TYPE in columns.metadata:
         for part in payload.children:
@@ -66,7 +66,7 @@ def _fill(part: Node, columns: Columns) -> None:
 
 
 def _tell_time(part: Node) -> None:
-    """Say which time a cluster time's seconds are."""
+    """Note the time that a cluster time's seconds mean."""
     seconds = (part.part("$timestamp") or part).part("t")
     if seconds is not None and isinstance(seconds.value, int):
         seconds.note = time_text(seconds.value * 1_000_000)

@@ -1,4 +1,4 @@
-"""The columns of a decoded event, for the parts of its message that became them."""
+"""The columns of a decoded event that the parts of its message became."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ _LONGEST: Final = 60
 
 
 class Columns:
-    """What a part of a message became: nothing, if there is no event of it but an invalid one."""
+    """The columns that a part of a message became: none if its only event is invalid."""
 
     def __init__(self, event: Event | None) -> None:
         is_valid = event is not None and event.operation != INVALID
@@ -30,8 +30,8 @@ class Columns:
         return fields_of(getattr(self._event, column, None))
 
     def fill(self, node: Node | None, *columns: str) -> None:
-        """Note that a node became these columns, or fields of JSON columns: ``metadata.lut``; those
-        that the event hasn't are left out.
+        """Note that a node became these columns, or fields of JSON columns: ``metadata.lut``.
+        Columns that the event lacks are left out.
         """
         if node is None or self._event is None:
             return
@@ -43,7 +43,7 @@ class Columns:
                 node.became.append(f"{column} = {shown(self._text(column))}")
 
     def fill_field(self, node: Node, name: str, value: msgspec.Raw | None) -> None:
-        """Note that a node became this field of a JSON column, if it is there."""
+        """Note that a node became this field of a JSON column, if the field exists."""
         if value is not None and node.kind != ELIDED:
             node.became.append(f"{shown(name)} = {shown(bytes(value).decode())}")
 
@@ -62,10 +62,10 @@ def fields_of(column: bytes | None) -> Mapping[str, msgspec.Raw]:
 
 
 def shown(text: str, longest: int = _LONGEST) -> str:
-    """A text in one line that a terminal can show, cut to what can be read at a glance."""
+    """A text in one line that a terminal can show, cut to a readable length."""
     return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
 
 
 def by_index(events: Iterable[Event]) -> dict[int, Event]:
-    """Events by their places in a batch."""
+    """Events by their index in a batch."""
     return {event.event_index: event for event in events}

@@ -1,4 +1,4 @@
-"""A message taken apart: what its decoder makes of it, and the trees of its key and value."""
+"""Explain a message: what its decoder makes of it, and the trees of its key and value."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -34,7 +34,7 @@ _AEROSPIKE_AVRO: Final = "aerospike_avro"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
 _MONGODB: Final = "mongodb_json"
-# Records, alone or in batches, in which trailing commas are no errors.
+# Formats of records, alone or in batches, in which trailing commas are allowed.
 _AEROSPIKE_JSON: Final = {
     "aerospike_json": aerospike.name_json,
     "aerospike_flat_json": aerospike.name_flat_json,
@@ -43,11 +43,11 @@ _ROWS: Final = {
     "aws_dms_json": rows.name_dms_record,
     "cockroachdb_json": rows.name_changefeed,
 }
-# Where an error of Avro is.
+# The position of an Avro error.
 _BYTE: Final = re.compile(r"\bat byte (\d+)")
-# How sentences about MessagePack name the value that they are about.
+# How sentences about MessagePack refer to their value.
 _VALUE_AT: Final = re.compile(r"(?:in the str|arrays and maps) at byte (\d+)")
-# Errors of bytes that can't be read on.
+# Errors after which the bytes can't be read on.
 _STRUCTURE: Final = frozenset(
     each.code for each in (NotJson, NotMessagePack, TrailingBytes, Truncated)
 )
@@ -60,7 +60,7 @@ def explain(
     told: Guess | None = None,
     headers: Headers | None = None,
 ) -> Explanation:
-    """What there is to say of a message, of the format that was ``told``, or is guessed."""
+    """The explanation of a message, in the format that was ``told``, or in a guessed one."""
     know_schemas_of(told and told.format, (key, value))
     found = told or guess(key, value, headers)
     events = list(found.events) or decode_payload(found.format, key, value, headers)
@@ -108,7 +108,7 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
         and events[-1].error_code == Truncated.code
         and format_name not in AVRO_FORMATS
     ):
-        # With something else wrong before its end.
+        # With another error before its end.
         tree.rest = tree.size
     if tree.root is not None:
         if format_name == _MESSAGEPACK:
@@ -135,17 +135,19 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
 
 
 def _is_avro(format_name: str, text: bytes) -> bool:
-    """Whether a text is in Avro: a key needn't be."""
+    """Whether a text is in Avro: a key need not be."""
     return format_name in AVRO_FORMATS and avro.is_framed(text)
 
 
 def _root(format_name: str, root: Node, text: bytes) -> Node | None:
-    """The node that is ``$`` to a decoder: of Avro what is in the frame, if that could be read."""
+    """The node that a decoder calls ``$``: in Avro the value in the frame, if that could
+    be read.
+    """
     return avro.value_of(root) if _is_avro(format_name, text) else root
 
 
 def _is_broken_batch(format_name: str, value: bytes, events: Sequence[Event]) -> bool:
-    """Whether the decoder has taken the elements of a batch one by one."""
+    """Whether the decoder has parsed the elements of a batch one by one."""
     return (
         format_name in _AEROSPIKE_JSON
         and (len(events) > 1 or (events[0].error_detail or "").startswith("$["))
@@ -171,7 +173,7 @@ def _tree(
 
 
 def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
-    """What a decoder says is wrong, with its position; the node that has it says so too."""
+    """The decoder's error with its position, which is also noted at the node concerned."""
     code, sentence = event.error_code or "", event.error_detail or ""
     found = None
     if format_name in AVRO_FORMATS and (place := _BYTE.search(sentence)):
@@ -186,7 +188,7 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     elif found is not None:
         node, is_exact = found
         if format_name == _MESSAGEPACK and (place := _VALUE_AT.search(sentence)):
-            # Within the key of a map the path has fewer steps than here, and may lead elsewhere.
+            # Within a map's key the path has fewer steps than here, and may lead elsewhere.
             start = int(place[1])
             node = next((each for each in tree.nodes() if each.start == start), node)
             is_exact = node.start == start

@@ -1,4 +1,5 @@
-"""What the parts of an envelope became, with the types that its schema block declares.
+"""The columns that the parts of an envelope became, with the types that its schema block
+declares.
 
 Sources: the docstrings of ``python_udfs.debezium``.
 """
@@ -32,7 +33,7 @@ _OF_SCHEMA_CHANGE: Final = {"databaseName": ("source_database",), "schemaName": 
 SCHEMA: Final = "schema block"
 UNDECLARED: Final = "not in the schema block"
 _IMAGES: Final = ("before", "after")
-# Of MongoDB: what an update says that does not say the document.
+# MongoDB's fields of an update outside of the document.
 _UPDATES: Final = ("updateDescription", "patch")
 _SCALE: Final = "scale"
 
@@ -64,12 +65,12 @@ def name_key(root: Node, text: bytes, events: Sequence[Event]) -> None:
 
 
 def fill(part: Node, columns: Columns) -> None:
-    """Say what became of a part of an envelope."""
+    """Note what a part of an envelope became."""
     name = str(part.step)
     if name == "op":
         columns.fill(part, "operation")
     elif name in _IMAGES:
-        # The key of a delete may stand in "after" (Cassandra).
+        # The key of a delete may be in "after" (Cassandra).
         is_before = name == "before" or not columns.after
         column, image = ("before", columns.before) if is_before else ("after", columns.after)
         for value in part.children:
@@ -96,13 +97,13 @@ def fill(part: Node, columns: Columns) -> None:
 
 
 def time_of(node: Node) -> str:
-    """The time that a node says in milliseconds, or nothing."""
+    """The time that a node gives in milliseconds, or an empty text."""
     text = str(node.value)
     return time_text(int(text) * 1000) if text.isdecimal() and 12 <= len(text) <= 14 else ""
 
 
 def tell_notes(value: Node, image: str, columns: Columns) -> None:
-    """Say what metadata says of a column of an image."""
+    """Note what metadata says of a column of an image."""
     path = f"$.{image}{step_text(value.step)}" if value.step is not None else "$"
     untyped: list[str] = json.loads(bytes(columns.metadata.get("untyped", b"[]")))
     if any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in untyped):
@@ -116,8 +117,8 @@ def tell_notes(value: Node, image: str, columns: Columns) -> None:
 
 
 def taken_apart(root: Node, text: bytes) -> Node:
-    """What is in a wrapper ``{schema, payload}``, its parts with their declared types; what is not
-    wrapped is itself.
+    """The payload of a wrapper ``{schema, payload}``, its parts with their declared types;
+    anything else is returned as it is.
     """
     payload = root.part("payload")
     schema = root.part("schema")
@@ -138,12 +139,12 @@ def _loaded(text: bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        # Cut off, or no schema block.
+        # Truncated, or not a schema block.
         return None
 
 
 def declare(node: Node, block: Any) -> None:
-    """Give a value and its parts the types that a schema block declares."""
+    """Set the types that a schema block declares on a value and its parts."""
     waiting: list[tuple[Node, Any]] = [(node, block)]
     while waiting:
         node, block = waiting.pop()
@@ -175,7 +176,7 @@ def _fields(block: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def _type_text(block: Mapping[str, Any]) -> str:
-    """``int32``, or a logical type with what it is shipped as: ``Date (int32)``."""
+    """``int32``, or a logical type with its physical type: ``Date (int32)``."""
     kind, name = block.get("type"), block.get("name")
     text = kind if isinstance(kind, str) else "no type"
     if isinstance(name, str) and name and kind != "struct":

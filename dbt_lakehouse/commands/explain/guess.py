@@ -1,4 +1,4 @@
-"""The wire format of a message, by what the decoders accept."""
+"""Guess the wire format of a message, by which decoders accept it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from dbt_lakehouse.commands.explain.columns import fields_of
 from python_udfs.core.events import DELETE, INVALID, MESSAGE, TOMBSTONE, Event, Headers
 from python_udfs.registry import FORMATS, UNWRAPPED_FORMATS, decode_payload, shows_format
 
-# A number may be beyond all doubles.
+# A number may exceed all doubles.
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 _JSON_STARTS: Final = (b"{", b"[", b'"')
 _USUAL: Final = "debezium_json"
-"""The format of what could be of any."""
+"""The format of a message that would fit any."""
 _MONGODB: Final = "mongodb_json"
 _AEROSPIKE_AVRO: Final = "aerospike_avro"
-# What `msg` is in Avro: the length, doubled, and the text.
+# The field `msg` in Avro: the doubled length, and the text.
 _MSG: Final = re.compile(b"\x0awrite|\x0cdelete")
 
 
@@ -27,9 +27,9 @@ class Guess(NamedTuple):
     format: str
     how: str
     others: Sequence[str] = ()
-    """Formats that would do as well."""
+    """Other formats that fit equally well."""
     events: Sequence[Event] = ()
-    """What its decoder makes of the message; none if that was not asked."""
+    """The events of the decoder; empty if they were not needed."""
 
 
 def guess(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> Guess:
@@ -46,11 +46,11 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
     }
     if not max(good.values()):
         likely = _by_shape(value or b"")
-        # Nearly any object could be one.
+        # Nearly any object would fit.
         row = next((name for name in UNWRAPPED_FORMATS if _is_decoded(events[name])), None)
         if row is not None and likely == _USUAL:
             return Guess(row, "guessed: any JSON object could be such a row, this one too")
-        return Guess(likely, "guessed by what it looks like: no decoder accepts any of it")
+        return Guess(likely, "guessed by its form: no decoder accepts any of it")
     accepted = [name for name in FORMATS if good[name] and good[name] == len(events[name])]
     if not accepted:
         likely = max(good, key=lambda name: good[name])
@@ -85,7 +85,7 @@ def _by_shape(value: bytes) -> str:
         return _USUAL
     if text[:1] == b"\0" and len(text) >= 5:
         return _AEROSPIKE_AVRO if _MSG.search(text) else "debezium_avro"
-    # Only MessagePack has such a beginning; and what is neither is shown best as it.
+    # Only MessagePack begins like this, and it is the best way to show what no format fits.
     return "aerospike_messagepack" if text[:1] > b"\x7f" else _USUAL
 
 
@@ -94,7 +94,9 @@ def _is_decoded(events: Sequence[Event]) -> bool:
 
 
 def _closeness(format_name: str, event: Event) -> int:
-    """How much of the format's own is in an event; the family's first, if nothing tells."""
+    """How much an event shows of the format's own features; the family's first format wins a
+    draw.
+    """
     source = _source(event)
     connector = source.get("connector")
     if format_name == "lindorm_json":
@@ -102,7 +104,7 @@ def _closeness(format_name: str, event: Event) -> int:
     if format_name == "arcion_json":
         return 2 if isinstance(connector, str) and connector.isupper() else 0
     if format_name == _MONGODB:
-        # For all others a null value is a tombstone.
+        # In all other formats a null value is a tombstone.
         return 2 if event.operation in (DELETE, MESSAGE) else 1
     return 1
 

@@ -1,4 +1,4 @@
-"""JSON text as a tree, up to the byte where the decoders' scanner finds that it is none."""
+"""JSON text as a tree, up to the byte at which the decoders' scanner fails."""
 
 import re
 from collections.abc import Collection
@@ -22,12 +22,12 @@ _KINDS: Final = {
     b"false": "boolean",
     b"null": "null",
 }
-# Faults behind which nothing can be read. With others, the text is JSON in its brackets.
+# Faults after which nothing can be read. With others, the brackets still match.
 _ENDS: Final = (NotJson, TrailingBytes, Truncated)
 UNKNOWN: Final = "unknown"
-"""The kind of what is no JSON."""
+"""The kind of a node that is not JSON."""
 _QUOTE: Final = ord('"')
-# Of a longer number only its beginning is shown.
+# A longer number is shown by its beginning.
 _LONGEST_VALUE: Final = 1_000
 
 
@@ -45,7 +45,7 @@ def tree_of(
         builder.keep_open_at(rest)
     root = builder.value(0, len(text) if rest is None else rest)
     if rest is None and text.strip():
-        # What is wrong first may be no reason to stop, and what comes then may be one.
+        # The first fault need not end reading, and a later one may.
         end = root.end if root else 0
         behind = len(text) - len(text[end:].lstrip())
         rest = behind if behind < len(text) else None
@@ -58,7 +58,7 @@ def _fault(text: bytes, trailing_commas: bool) -> int | None:
 
 
 def tree_of_batch(text: bytes, batch: Batch, limits: Limits, wanted: Collection[int] = ()) -> Tree:
-    """As ``tree_of``, of a batch that can't be parsed as a whole: of each element for itself."""
+    """``tree_of`` for a batch that can't be parsed as a whole: each element is read separately."""
     if text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
     builder = _Builder(text, limits)
@@ -91,8 +91,8 @@ def tree_of_batch(text: bytes, batch: Batch, limits: Limits, wanted: Collection[
 
 
 def _rest_of_batch(text: bytes, batch: Batch, position: int) -> int:
-    """Where in what is behind the last complete element of a batch reading ends."""
-    # As the decoder does, which has an element without a comma stand for what was read.
+    """Where reading ends in the text behind the last complete element of a batch."""
+    # As the decoder does, which puts an element in place of the text read so far.
     before = b"[".ljust(position - len(batch.stand_in)) + batch.stand_in
     fault = json_text.fault(before + text[position:], trailing_commas=True)
     return fault.position if fault and isinstance(fault.error, _ENDS) else len(text)
@@ -100,11 +100,11 @@ def _rest_of_batch(text: bytes, batch: Batch, position: int) -> int:
 
 @dataclass(slots=True)
 class _Open:
-    """An array or object whose end is still to come."""
+    """An array or object that has not ended yet."""
 
     node: Node
     name: str | None = None
-    """Of the value that comes next in an object."""
+    """The name of the next value in an object."""
 
     @property
     def last(self) -> Node | None:
@@ -114,7 +114,7 @@ class _Open:
 
 
 def elide(node: Node, start: int, end: int) -> None:
-    """Count a part that gets no node."""
+    """Count a part without a node."""
     if not node.children or node.children[-1].kind != ELIDED:
         node.children.append(Node(start, end, ELIDED))
     elided = node.children[-1]
@@ -123,7 +123,7 @@ def elide(node: Node, start: int, end: int) -> None:
 
 
 class _Builder:
-    """Without recursion: no nesting can exhaust the stack. Takes the text for JSON."""
+    """Without recursion: no nesting can exhaust the stack. It assumes JSON."""
 
     def __init__(self, text: bytes, limits: Limits, wanted: Collection[int] = ()) -> None:
         self._text = text
@@ -133,11 +133,11 @@ class _Builder:
         self._kept: set[int] = set()
 
     def begin_anew(self) -> None:
-        """Give what comes as many nodes as if it were the first."""
+        """Allow as many nodes for the next value as for the first."""
         self._nodes = 0
 
     def keep_open_at(self, end: int) -> None:
-        """Elide nothing that has begun and is not complete there: it is what one looks for."""
+        """Never elide a container that is open at ``end``: it is where the fault is."""
         started: list[int] = []
         for match in _TOKEN.finditer(self._text, 0, end):
             first = match[0][0]
@@ -203,7 +203,7 @@ class _Builder:
             elif top is None:
                 break
         for each in stack:
-            # Cut off: all that is there belongs to it.
+            # Truncated: everything left belongs to it.
             each.node.end = end
             if each.last is not None:
                 each.last.end = end
@@ -224,7 +224,7 @@ class _Builder:
         if token[0] == _QUOTE:
             kind, value = "string", _string(token)
         elif kind not in ("object", "array", "null"):
-            # As it is written: its digits may matter.
+            # As written: its digits may matter.
             value = token[:_LONGEST_VALUE].decode(errors="replace")
             if token[0] in b"-0123456789":
                 kind = "number"
@@ -232,7 +232,7 @@ class _Builder:
 
 
 def _string(token: bytes) -> str:
-    """The text of a JSON string, even if it has no end, or half a character."""
+    """The text of a JSON string, even if it is truncated, or ends in half a character."""
     try:
         text: str = msgspec.json.decode(token, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""A message that has landed, to be taken apart."""
+"""Find a landed message to explain."""
 
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
@@ -16,7 +16,7 @@ def from_bronze(
     """A message with the format by which it was decoded, if it has one; ``other_events`` is the
     name of that table.
 
-    Raises ``UnusablePayloadError``, and what reading raises.
+    Raises ``UnusablePayloadError``, and the errors of reading.
     """
     place = f'topic = {sql_literal(topic)} and "offset" = {offset}'
     if partition is not None:
@@ -47,5 +47,5 @@ def from_bronze(
         )
     told = None
     if message.format in FORMATS:
-        told = Guess(message.format, "as vars.topics said when it was decoded")
+        told = Guess(message.format, "from vars.topics at the time of decoding")
     return Message(message.key, message.value, told, message.headers)

@@ -1,4 +1,4 @@
-"""MessagePack as a tree, by the decoders' own walker, up to the byte that can't be read."""
+"""MessagePack as a tree, by the decoders' own walker, up to the first unreadable byte."""
 
 import contextlib
 from collections.abc import Collection
@@ -13,8 +13,8 @@ from python_udfs.text.messagepack import Walker
 
 
 def tree_of(data: bytes, limits: Limits, wanted: Collection[int] = ()) -> Tree:
-    """The tree of the value that a payload begins with. The elements at the places ``wanted`` of
-    the outer array are not elided.
+    """The tree of a payload's first value. The elements at the places ``wanted`` of the outer
+    array are not elided.
     """
     return _Builder(data, limits, wanted).tree()
 
@@ -24,12 +24,12 @@ class _Head(NamedTuple):
 
     kind: str
     size: int = 0
-    """How many elements or pairs it has."""
+    """The number of its elements or pairs."""
     value: Any = None
 
     @property
     def values(self) -> int:
-        """How many values its parts are."""
+        """The number of values in its parts."""
         return self.size * _VALUES[self.kind] if self.kind in _VALUES else 0
 
 
@@ -38,15 +38,15 @@ _VALUES: Final = {"array": 1, "map": 2}
 
 @dataclass(slots=True)
 class _Open:
-    """An array or map some parts of which are still to be read."""
+    """An array or map with parts still to be read."""
 
     node: Node
     left: int
-    """How many values."""
+    """The number of values left."""
     read: int = 0
 
     def step(self) -> int | str | None:
-        """The place of the next value."""
+        """The index or name of the next value."""
         if self.node.kind == "array":
             return self.read
         if self.read % 2 == 0:
@@ -113,7 +113,7 @@ class _Builder:
         return node
 
     def _elide(self, top: _Open) -> None:
-        """Pass over what is left of a container, up to the value that can't be read, if any."""
+        """Skip the rest of a container, up to an unreadable value, if any."""
         walker = self._walker
         start, before = walker.pos, top.left
         left = self._most_left(top)
@@ -138,14 +138,14 @@ class _Builder:
             self._add_to(top)
 
     def _most_left(self, top: _Open) -> int:
-        """How many values are left when the next comes that is wanted; none, without one."""
+        """The number of values left at the next wanted one; 0 without one."""
         if len(self._open) > 1:
             return 0
         following = next((each for each in self._wanted if each > top.read), None)
         return 0 if following is None else max(top.left - (following - top.read), 0)
 
     def _pass_quickly(self, top: _Open, left: int) -> None:
-        """Pass over values by the library, up to one that it can't read."""
+        """Skip values with the library, up to one that it can't read."""
         unpacker = msgpack.Unpacker(max_buffer_size=len(self._data))
         unpacker.feed(memoryview(self._data)[self._walker.pos :])
         end = 0
@@ -163,7 +163,7 @@ class _Builder:
             values += self._head().values - 1
 
     def _head(self) -> _Head:
-        """Read a value up to its parts. If that can't be, the walker stays before it."""
+        """Read a value up to its parts. On failure, the walker stays before it."""
         walker = self._walker
         start = walker.pos
         try:
@@ -171,7 +171,7 @@ class _Builder:
             if kind in _VALUES:
                 return _Head(kind, size)
             if kind == "str":
-                # What is no UTF-8 is still there to be seen.
+                # Bytes that are not UTF-8 are still shown.
                 return _Head(kind, 0, walker.take(size, start, kind).decode(errors="replace"))
             if kind == "bin":
                 return _Head(kind, 0, walker.take(size, start, kind))

@@ -1,4 +1,4 @@
-"""The tree that a payload is shown as."""
+"""The tree that shows a payload."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -8,23 +8,23 @@ from msgspec import Struct, field
 from python_udfs.core.paths import step_text
 
 ELIDED: Final = "elided"
-"""The kind of a node that stands for values which are not shown one by one."""
+"""The kind of a node for values that are not shown one by one."""
 
 
 class Limits(NamedTuple):
-    """How much of a payload gets nodes of its own; the rest is passed over, and counted."""
+    """Limits of nodes in a payload; the rest is skipped and counted."""
 
     nodes: int = 20_000
     children: int = 200
-    """Of one array or map."""
+    """The most parts of an array or map."""
     names: int = 2_000
-    """Of one object: so many columns a table may have."""
+    """The most names of an object: a table may have as many columns."""
     depth: int = 24
 
 
-# What is wrong is shown, however far behind the others, in so many elements of a batch.
+# The most faulty elements of a batch that are shown, however far behind.
 MOST_WANTED: Final = 20
-# The decoders refuse what is deeper.
+# The decoders refuse deeper nesting.
 EVERYTHING: Final = Limits(nodes=2_000_000, children=2_000_000, names=2_000_000, depth=260)
 
 
@@ -36,36 +36,38 @@ class Node(Struct, omit_defaults=True):
     kind: str
     """Its type, by the names of MessagePack or JSON; or ``ELIDED``."""
     step: int | str | None = None
-    """Its index or name in what it is a part of; None of a key of a map."""
+    """Its index or name in its parent; None for a key of a map."""
     name: str = ""
-    """What the wire format calls it."""
+    """The wire format's name for it."""
     value: Any = None
-    """Of what has no parts; None for nil and null too."""
+    """The value of a node without parts; None for nil and null too."""
     size: int = 0
-    """How many elements, pairs or names it has, or has begun; values, of what is elided."""
+    """The number of its elements, pairs or names, including incomplete ones; of an elided node,
+    of its values.
+    """
     note: str = ""
     """What the value means."""
     declared: str = ""
-    """The type that the schema block says."""
+    """The type that the schema block declares."""
     became: list[str] = field(default_factory=list)
-    """Columns of the decoded event that it is in, with their values."""
+    """The columns of the decoded event that contain it, with their values."""
     wrong: list[str] = field(default_factory=list)
-    """What the decoder says of it."""
+    """The decoder's errors about it."""
     children: list["Node"] = field(default_factory=list)
 
     def part(self, step: int | str) -> "Node | None":
-        """The part in this place; the last, of more with one name."""
+        """The part with this index or name; the last of several."""
         return next((each for each in reversed(self.children) if each.step == step), None)
 
 
 class Tree(Struct, omit_defaults=True):
-    """A payload. Around ``root`` there is nothing but white space, up to ``rest``."""
+    """A payload. ``root`` is surrounded by white space only, up to ``rest``."""
 
     size: int
-    """Of the payload, in bytes."""
+    """The size of the payload in bytes."""
     root: Node | None = None
     rest: int | None = None
-    """Where what can't be read begins; the payload's end, where it lacks something."""
+    """Where the unreadable part begins; the payload's end, if it is incomplete."""
 
     def nodes(self) -> Iterator[Node]:
         """All nodes, each before its parts."""
@@ -77,14 +79,14 @@ class Tree(Struct, omit_defaults=True):
 
 
 class Located(NamedTuple):
-    """The node that a sentence is about; one that it is in, if it has none of its own."""
+    """The node that a sentence is about, or the nearest one that contains it."""
 
     node: Node
     is_exact: bool
 
 
 def located(root: Node, sentence: str, passed_by: str = "") -> Located | None:
-    """The node that a sentence of a decoder is about, by the path that it begins with.
+    """The node that a decoder's sentence is about, from the path with which it begins.
 
     Paths leave out the step to a node with the name ``passed_by``.
     """
@@ -109,7 +111,7 @@ def _parts(node: Node, passed_by: str) -> Iterator[Node]:
 
 
 def _matched(part: Node, sentence: str, known: int) -> int:
-    """How long the step to a part is, if it is the next one in the sentence's path."""
+    """The length of the step to a part, if it is next in the sentence's path."""
     steps = [f".{part.name}"] if part.name.isidentifier() else []
     if isinstance(part.step, int):
         steps.append(f"[{part.step}]")

@@ -1,4 +1,4 @@
-"""What `lakehouse explain` tells, for people and scripts."""
+"""The output of `lakehouse explain`, as text and JSON."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -16,28 +16,28 @@ from python_udfs.core.events import Event
 
 _json: Final = msgspec.json.Encoder(decimal_format="number").encode
 _CONTAINERS: Final = frozenset({"array", "map", "object"})
-# What the text has unless everything is asked for.
+# The limits of the text unless everything is requested.
 _EVENTS: Final = 20
 _LONGEST_COLUMN: Final = 1_000
 _BYTES: Final = 8
 _HEX_BYTES: Final = 256
 _HEX_LINE: Final = 16
-# Where the columns that a value became begin, at most.
+# The rightmost column at which an annotation begins.
 _WIDEST: Final = 64
 
 
 class Wrong(Struct):
-    """What a decoder says is wrong."""
+    """A decoder's error."""
 
     event_index: int
     code: str
     sentence: str
     position: int | None
-    """Of the byte; None if it is about the message as a whole."""
+    """The position of the byte; None if the error is about the message as a whole."""
 
 
 def _wrong_of(event: Event) -> Wrong | None:
-    """What is wrong with a message by its event alone; None if nothing is."""
+    """The error of an event; None if it has none."""
     if event.error_code is None:
         return None
     return Wrong(event.event_index, event.error_code, event.error_detail or "", None)
@@ -51,20 +51,20 @@ class Part(Struct):
 
 
 class Explanation(Struct):
-    """A message taken apart."""
+    """An explained message."""
 
     format: str
     how: str
-    """How it is known to be of this format."""
+    """The reason for this format."""
     others: list[str]
-    """Formats that would do as well."""
+    """Other formats that fit equally well."""
     events: list[Event]
     key: Part | None = None
     value: Part | None = None
     wrong: list[Wrong] = field(default_factory=list)
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return _json(
             {
                 "format": self.format,
@@ -78,7 +78,7 @@ class Explanation(Struct):
         ).decode()
 
     def text(self, *, everything: bool = False) -> str:
-        """For people."""
+        """As text."""
         lines = [f"{self.format} ({self.how})"]
         for title, part in (("key", self.key), ("value", self.value)):
             if part is None:
@@ -122,7 +122,7 @@ def _tree_lines(part: Part, everything: bool) -> list[str]:
 
 
 def _rows(root: Node, everything: bool) -> Iterator[tuple[Node, str, str]]:
-    """Each line of the tree: its node, what it says, and what became of it."""
+    """The lines of the tree: node, text, and what the node became."""
     waiting = [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -139,7 +139,7 @@ def _rows(root: Node, everything: bool) -> Iterator[tuple[Node, str, str]]:
 
 
 def _is_fine(node: Node) -> bool:
-    """Whether nothing is wrong in a node."""
+    """Whether a node contains no error."""
     return not node.wrong and all(map(_is_fine, node.children))
 
 
@@ -180,7 +180,7 @@ def _quoted(text: str) -> str:
 
 
 def _declared(type_name: str) -> str:
-    """A declared type, without the beginning that all have of Connect's and of Debezium's."""
+    """A declared type, without the common prefixes of Connect and Debezium."""
     if not type_name or type_name == UNDECLARED:
         return type_name
     return f"declared {type_name.removeprefix('org.apache.kafka.').removeprefix('io.')}"
@@ -205,7 +205,9 @@ def _rest_lines(payload: bytes, rest: int, width: int, everything: bool) -> list
 
 
 def events_lines(events: Sequence[Event], number: int) -> list[str]:
-    """Events of a message that has so many, without what can't be told of them by the event."""
+    """Lines for events of a message with ``number`` events; without positions, which an event
+    alone does not tell.
+    """
     return [
         f"  {line}"
         for event in events
@@ -219,7 +221,7 @@ def events_lines(events: Sequence[Event], number: int) -> list[str]:
 
 
 def event_lines(title: str, event: Event, wrong: Wrong | None, everything: bool) -> list[str]:
-    """A decoded event: a line for each column that it has."""
+    """The lines of a decoded event, one for each column."""
     if wrong is not None:
         at = "" if wrong.position is None else f" at byte {wrong.position}"
         return [f"{title}: invalid, {wrong.code}{at}", f"  {printable(wrong.sentence)}"]

@@ -1,5 +1,5 @@
-"""What the parts of rows without Debezium's envelope became: Maxwell's, Canal's, AWS DMS's,
-CockroachDB's, and unwrapped ones.
+"""The columns that the parts of rows without Debezium's envelope became: from Maxwell, Canal, AWS
+DMS, CockroachDB, and unwrapped ones.
 
 Sources: the docstrings of ``python_udfs.binlog.maxwell``, ``python_udfs.binlog.canal``,
 ``python_udfs.aws_dms``, ``python_udfs.cockroachdb`` and ``python_udfs.debezium.unwrapped``.
@@ -40,7 +40,7 @@ _ADDED: Final = {
 
 
 def name_message(format_name: str, root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value of Maxwell's or Canal's."""
+    """Name the parts of a value from Maxwell or Canal."""
     columns = Columns(events[0])
     found = by_index(events)
     for part in root.children:
@@ -59,7 +59,7 @@ def name_message(format_name: str, root: Node, events: Sequence[Event]) -> None:
 
 
 def name_maxwell_key(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a Kafka key of Maxwell's."""
+    """Name the parts of a Kafka key from Maxwell."""
     columns = Columns(events[0])
     columns.fill(root, "metadata.event_key")
     waiting = [*root.children]
@@ -70,7 +70,7 @@ def name_maxwell_key(root: Node, events: Sequence[Event]) -> None:
 
 
 def name_dms_record(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value of AWS DMS's."""
+    """Name the parts of a value from AWS DMS."""
     columns = Columns(events[0])
     for part in root.children:
         name = str(part.step)
@@ -86,7 +86,7 @@ def name_dms_record(root: Node, events: Sequence[Event]) -> None:
 
 
 def name_changefeed(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a value of a changefeed of CockroachDB's."""
+    """Name the parts of a value from a CockroachDB changefeed."""
     columns = Columns(events[0])
     names = [str(part.step) for part in root.children]
     time = next((name for name in TIMES if name in names), None)
@@ -99,7 +99,7 @@ def name_changefeed(root: Node, events: Sequence[Event]) -> None:
 
 
 def name_unwrapped(root: Node, text: bytes, events: Sequence[Event]) -> None:
-    """Name the parts of a value that is a row, or one with its schema block."""
+    """Name the parts of a row's value, with or without its schema block."""
     name_row(taken_apart(root, text), events)
 
 

@@ -1,4 +1,4 @@
-"""A message that is given: as hexadecimal digits, as base64, in a file of captures."""
+"""A message given as hexadecimal digits, as base64, or in a file of captures."""
 
 import re
 from base64 import b64decode
@@ -9,7 +9,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.captures import CaptureError, parse
 from python_udfs.core.events import Headers
 
-# What tools put between bytes and in front of them.
+# What tools put between bytes and before them.
 _HEX_MARKS: Final = re.compile(r"0[xX]|\\x|[\s:,]")
 
 
@@ -18,11 +18,11 @@ _NO_BASE64: Final = re.compile("[^0-9A-Za-z+/=]")
 
 
 class UnusablePayloadError(LakehouseError):
-    """A payload, or the place of one, that can't be meant."""
+    """A payload, or its place, that can't be used."""
 
 
 class Message(NamedTuple):
-    """A Kafka message, and what is known of its format."""
+    """A Kafka message, and its format as far as it is known."""
 
     key: bytes | None
     value: bytes | None
@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 def from_hex(text: str, option: str) -> bytes:
-    """The bytes that a text has in hexadecimal digits, with or without blanks, ``0x`` and ``\\x``.
+    """The bytes of a text in hexadecimal digits, with or without blanks, ``0x`` and ``\\x``.
 
     Raises ``UnusablePayloadError``.
     """
@@ -72,10 +72,10 @@ def from_captures(content: bytes, line: int, name: str) -> Message:
 
 
 def refuse_captures(content: bytes, name: str) -> None:
-    """Raise ``UnusablePayloadError`` for captured messages where one payload is meant."""
+    """Raise ``UnusablePayloadError`` for captured messages where a single payload is expected."""
     try:
         is_capture = parse(content.partition(b"\n")[0], 1) is not None
     except CaptureError:
         return
     if is_capture:
-        raise UnusablePayloadError(f"{name} holds captured messages: --line says which is meant")
+        raise UnusablePayloadError(f"{name} has captured messages: choose one with --line")

@@ -4,7 +4,7 @@
     entities  which tables hold a key's data, from the models' declarations
     finding   which keys and events are meant
     reading   payloads that it takes to tell, and their events
-    leaving   what is left of their payloads, and of rows of other_events
+    leaving   the rest of their payloads, and of rows of other_events
     payloads  a batch without some of its records
     erasing   the tables' rows: deleted, or emptied where their place must stay
     purging   the data out of the tables' files and earlier snapshots

@@ -1,4 +1,4 @@
-"""What `lakehouse forget` does, in order, and what it tells."""
+"""The steps of `lakehouse forget`, in order, and its report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,11 +34,11 @@ from dbt_lakehouse.texts import counted
 
 
 class ForgetError(LakehouseError):
-    """What keeps a key from being forgotten; the message says what to do about it."""
+    """A key can't be forgotten. The message gives the remedy."""
 
 
 class Options(NamedTuple):
-    """What the command line was given."""
+    """The arguments of the command."""
 
     table: str | None
     keys: Sequence[str]
@@ -48,7 +48,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Report:
-    """What a call has done, or would do. Nothing in it tells whose data it was."""
+    """The result of a call, or of its dry run. Nothing in it tells whose data it was."""
 
     table: str | None = None
     dry_run: bool = False
@@ -59,14 +59,14 @@ class Report:
     records: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     other_tables: list[str] = field(default_factory=list)
-    """Change logs of their own that read the same events."""
+    """Change logs of other models that read the same events."""
     dependents: list[str] = field(default_factory=list)
-    """Tables that other models have made of those that were changed."""
+    """Tables that other models have made from the changed ones."""
     other_targets: list[str] = field(default_factory=list)
     """Schemas of other targets whose tables have read bronze."""
     purged: dict[str, dict[str, int]] = field(default_factory=dict)
     to_purge: list[str] = field(default_factory=list)
-    """Tables whose files still hold what was forgotten; those that a dry run would purge."""
+    """Tables whose files still hold forgotten data; in a dry run, those that it would purge."""
 
     @property
     def finds_something(self) -> bool:
@@ -74,11 +74,11 @@ class Report:
         return bool(self.rows or self.to_purge or self.purged)
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps(asdict(self))
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         lines = []
         if self.table is not None and not self.rows:
             lines.append(f"{self.table}: nothing is known of {_keys(self.keys)}")
@@ -100,13 +100,13 @@ class Report:
             for name in self.other_tables
         ]
         lines += [
-            f"note: {name} is made of these tables and keeps what it has: build it anew, and expire"
-            " its snapshots"
+            f"note: {name} reads these tables and keeps its rows: rebuild it, and expire its"
+            " snapshots"
             for name in self.dependents
         ]
         if self.rows:
             lines += [
-                f"note: {name} is of another target and keeps what it has: forget the key there"
+                f"note: {name} belongs to another target and keeps its rows: forget the key there"
                 " too, with --target"
                 for name in self.other_targets
             ]
@@ -139,7 +139,7 @@ def _keys(number: int) -> str:
 
 
 def forget(project: Project, options: Options) -> Report:
-    """Forget keys of a table, purge what was forgotten, or both; or tell what would go.
+    """Forget keys of a table, purge forgotten data, or both; or say what would be removed.
 
     Raises ``LakehouseError``s that never repeat a key.
     """
@@ -147,7 +147,7 @@ def forget(project: Project, options: Options) -> Report:
         raise ForgetError("forget needs --table and --key, or --purge, or all three")
     pipeline, entity = read_models(project, options.table)
     if entity is not None:
-        # Spark, whose types count, reads them again.
+        # Spark reads them again, since its types count.
         for text in options.keys:
             given_key(text, entity.key, entity.types)
     project.require_lake()
@@ -164,7 +164,7 @@ def forget(project: Project, options: Options) -> Report:
         readers = {
             upstream: {name: pipeline.wanted.get(name) for name in names}
             for upstream, names in readers_in(spark).items()
-            # Its rows are changed in place: who reads them goes by their numbers.
+            # Its rows are changed in place: readers go by sequence numbers.
             if upstream != pipeline.deleted_keys.label
         }
         own = {table.label for table in pipeline.models}
@@ -202,8 +202,8 @@ def _forget(
     options: Options,
     report: Report,
 ) -> list[str]:
-    """The tables that may have held something of the keys, be it in files and snapshots alone: a
-    row that was deleted at the source is in gold's earlier ones.
+    """Forget the keys. Returns the tables that may have held data of them, even if only in files
+    and snapshots: a row that was deleted at the source is in gold's earlier ones.
     """
     _refuse_unread(spark, pipeline, entity)
     with working("looking for the key", tasks_of(spark)):
@@ -232,13 +232,13 @@ def _forget(
 
 
 def entity_name(entity: Entity, options: Options) -> str:
-    """The table as the audit row names it: one that the models declare, not what was typed."""
+    """The table's name for the audit row: one that the models declare, not the one typed."""
     name = (options.table or "").removeprefix("gold.")
     return next((table.label for table in entity.tables if table.name == name), entity.log.label)
 
 
 def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> None:
-    """Raise ``ForgetError`` if something of the key may be on its way."""
+    """Raise ``ForgetError`` if some data of the key may not have been processed yet."""
     events, log = pipeline.other_events, entity.log
     needed = [(events, BRONZE), (pipeline.quarantine, events), (log, events)]
     pairs = [
@@ -246,7 +246,7 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
         (pipeline.set_less_deletes, events),
         (pipeline.deleted_keys, pipeline.set_less_deletes),
         *((table, log) for table in entity.tables),
-        # What is left of a payload looks new to one that is behind.
+        # To a reader that is behind, the rest of a payload looks new.
         *((neighbour.table, events) for neighbour in entity.neighbours),
     ]
     for reader, upstream in pairs:
@@ -261,7 +261,7 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
 
 
 def _refuse_unmoved(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise ``ForgetError`` while the table that other_events has taken over is there."""
+    """Raise ``ForgetError`` while the former table exists that other_events has taken over."""
     before = Table(*before_of(pipeline.other_events.label).split("."))
     if exists(spark, before):
         raise ForgetError(
@@ -271,7 +271,7 @@ def _refuse_unmoved(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def _refuse_behind(spark: SparkSession, others: Sequence[str]) -> None:
-    """Raise ``ForgetError`` if another target's table would take rows that change for new ones."""
+    """Raise ``ForgetError`` if another target's table would take changed rows for new ones."""
     for name in others:
         if not has_read_all(spark, name, BRONZE.label):
             raise ForgetError(
@@ -282,7 +282,7 @@ def _refuse_behind(spark: SparkSession, others: Sequence[str]) -> None:
 
 
 def _other_logs(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[str]:
-    """Other change logs with rows of the events that go."""
+    """Other change logs with rows of the removed events."""
     return [
         log.label
         for log in pipeline.logs

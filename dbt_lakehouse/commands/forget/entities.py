@@ -1,4 +1,4 @@
-"""Which tables hold the data of a gold table's keys, from what the models declare."""
+"""The tables that hold the data of a gold table's keys, from the models' declarations."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +23,12 @@ class Table(NamedTuple):
 
     @property
     def path(self) -> str:
-        """As SQL names it."""
+        """Its name in SQL."""
         return f"lake.{self.schema}.`{self.name}`"
 
     @property
     def label(self) -> str:
-        """As people and the tables' marks name it."""
+        """Its name for people and in the tables' marks."""
         return f"{self.schema}.{self.name}"
 
 
@@ -41,13 +41,13 @@ def exists(spark: "SparkSession", table: Table) -> bool:
 
 
 class Log(NamedTuple):
-    """A change log, and which events it takes."""
+    """A change log, and the events that it takes."""
 
     table: Table
     sources: list[list[str | None]] | None
     """Database, schema and table of these; None for any."""
     namespace: str | None
-    """Aerospike's; None for the other sources."""
+    """Aerospike's; None for other sources."""
 
 
 class Pipeline(NamedTuple):
@@ -63,33 +63,33 @@ class Pipeline(NamedTuple):
     models: list[Table]
     """All tables of the target."""
     wanted: dict[str, Wanted]
-    """What of other_events its readers want that are no change logs, by their labels."""
+    """What the readers of other_events that are not change logs want of it, by their labels."""
 
 
 class Entity(NamedTuple):
-    """A source table with its change log and what is made of that."""
+    """A source table with its change log and the tables made from that."""
 
     log: Table
     tables: list[Table]
-    """Gold, history: what is made of the log."""
+    """Gold and history: the tables made from the log."""
     key: list[str]
     """The key columns."""
     types: list[str]
-    """The types of the key columns, as the log declares them; of hashed ones, before that."""
+    """The types of the key columns, as the log declares them; for hashed ones, before hashing."""
     hashed: frozenset[str]
-    """Those that the log has hashes of (``typed.masks``)."""
+    """The columns that are hashed in the log (``typed.masks``)."""
     fields: dict[str, str]
-    """The name of each at the source."""
+    """Each column's name at the source."""
     namespace: str | None
-    """Aerospike's; None for the other sources."""
+    """Aerospike's; None for other sources."""
     neighbours: list[Log]
     """Other change logs whose events may be in the same payloads."""
     dependents: list[Table]
-    """What other models make of these tables."""
+    """The tables that other models make from these."""
 
 
 def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
-    """The model of a gold table or history by the table's name.
+    """The model of a gold table or history, from the table's name.
 
     Raises ``ConfigurationError`` if there is none, or it has no key.
     """
@@ -112,9 +112,10 @@ def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
 
 
 def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | None]:
-    """The pipeline, and the entity that the gold table of this name belongs to, if one is named.
+    """The pipeline, and the entity of the gold table of this name, if one is named.
 
-    Raises ``ConfigurationError`` if there is none, or it has no key, or the pipeline lacks a model.
+    Raises ``ConfigurationError`` if there is no such table, it has no key, or the pipeline lacks
+    a model.
     """
     graph = read_manifest(project).nodes
     nodes = [node for node in graph.values() if node.resource_type == "model"]
@@ -180,8 +181,8 @@ def _logs(nodes: list[Any]) -> list[Log]:
 
 
 def _neighbours(nodes: list[Any], log: Any) -> list[Log]:
-    """The other change logs that may take events of the payloads that one takes events of: of
-    records, whose batches mix sets, all; of other rows, those that share a source table.
+    """The other change logs that may take events from the same payloads. For Aerospike's records,
+    whose batches mix sets, that is every log; for other rows, those that share a source table.
     """
     logs = {each.table: each for each in _logs(nodes)}
     own = logs.pop(_table(log))
@@ -197,7 +198,7 @@ def _neighbours(nodes: list[Any], log: Any) -> list[Log]:
 
 
 def _dependents(nodes: list[Any], made: list[Any]) -> list[Table]:
-    """Tables of models that read the given models, or read what does."""
+    """The tables of models that read the given models, directly or indirectly."""
     known = {node.unique_id for node in made}
     found: list[Table] = []
     while True:

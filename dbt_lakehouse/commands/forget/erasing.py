@@ -1,7 +1,7 @@
-"""Takes what was found out of the tables.
+"""Remove what was found from the tables.
 
-In the order of ``steps``, a call that broke off can be repeated: what tells which payloads are a
-key's goes last.
+In the order of ``steps``, an interrupted call can be repeated: the data that tells which payloads
+belong to a key goes last.
 """
 
 from collections.abc import Callable
@@ -33,16 +33,16 @@ _CLEARED: Final = (
 
 
 class Step(NamedTuple):
-    """One table's part."""
+    """The removal from one table."""
 
     table: Table
     counting: str
-    """SQL that counts the rows that are meant."""
+    """SQL that counts the rows to remove."""
     run: Callable[[], None]
 
 
 def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]:
-    """What is to be done, in order; tables that were never built are left out."""
+    """The removals in order; tables that were never built are left out."""
 
     def delete(table: Table, condition: str) -> Step:
         def run() -> None:
@@ -91,7 +91,7 @@ def _is_of_key(entity: Entity, relation: str) -> str:
 
 
 def _remembered(entity: Entity) -> str:
-    """Which rows of ``deleted_keys`` are meant."""
+    """The condition for rows of ``deleted_keys`` to remove."""
     scopes = [table.label for table in entity.tables]
     if entity.namespace:
         scopes.append(f"aerospike:{entity.namespace}")
@@ -102,7 +102,9 @@ def _remembered(entity: Entity) -> str:
 
 
 def _empty_payloads(spark: SparkSession) -> None:
-    """The place of each payload stays, its bytes go; of a batch those of the records meant."""
+    """Remove the bytes of the payloads, and keep their places; in a batch, only the bytes of the
+    records concerned.
+    """
     topics = spark.sql(f"select distinct topic from {PAYLOADS}").collect()
     spark.sql(
         f"""
@@ -124,8 +126,8 @@ def _empty_payloads(spark: SparkSession) -> None:
 
 
 def _clear_events(spark: SparkSession, other_events: Table) -> None:
-    """Of an event its place stays, as that of a message that changes nothing: of one that a change
-    log has taken too, for that has it no more.
+    """Keep the place of each event, as that of a message that changes nothing. That includes
+    events that a change log has taken, since it does not have them any more.
     """
     cleared = ", ".join(f"{column} = null" for column in _CLEARED)
     nothing = ", ".join("null" for _ in _CLEARED)

@@ -1,10 +1,10 @@
-"""Which keys and events are meant.
+"""Find the keys and events to forget.
 
-An event is where its change log or other_events has it; what it said stands in its payload, so
-payloads that it takes to tell are decoded here, as today's decoders read them.
+An event is in its change log or in other_events; its content is in its payload. So payloads that
+are needed to decide are decoded here with the current decoders.
 
-The results are temporary views of relations that have been evaluated once and for all: the tables
-that they come from are about to change.
+The results are temporary views of relations that are evaluated only once: the tables beneath them
+are about to change.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ from python_udfs.text.numbers import is_canonical_number, plain_number
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
-# Of times in message keys, by their logical types.
+# Times in message keys, by their logical types.
 _SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
 _CLEAR_KEYS: Final = "forget_clear_keys"
 _SHIPPED_KEYS: Final = "forget_shipped_keys"
@@ -50,14 +50,14 @@ _VIEWS: Final = (KEYS, _CLEAR_KEYS, _SHIPPED_KEYS, _OWN, *leaving.VIEWS, *readin
 
 
 class Found(NamedTuple):
-    """How much is meant."""
+    """The numbers of what was found."""
 
     keys: int
     linked_keys: int
-    """Keys that updates have connected with the given ones."""
+    """Keys that updates have linked with the given ones."""
     payloads: int
     records: int
-    """Events of these payloads that go."""
+    """Events of these payloads that are removed."""
 
 
 def find(
@@ -99,26 +99,26 @@ def find(
 
 
 def drop_views(spark: SparkSession) -> None:
-    """Nothing of what was found stays in the session."""
+    """Drop all views of what was found."""
     for view in _VIEWS:
         spark.catalog.dropTempView(view)
 
 
 def key_condition(entity: Entity, one: str, other: str) -> str:
-    """SQL that two relations have the same key."""
+    """An SQL condition that two relations have the same key."""
     return " and ".join(f"{one}.`{each}` = {other}.`{each}`" for each in entity.key)
 
 
 def record_keys(entity: Entity) -> str:
-    """SQL of a key in the form of ``deleted_keys``, as of the macro record_key: names sorted,
-    without leading underscore.
+    """SQL of a key in the form of ``deleted_keys``, as the macro record_key makes it: names
+    sorted, without a leading underscore.
     """
     columns = ", ".join(f"{sql_text(each.lstrip('_'))}, `{each}`" for each in sorted(entity.key))
     return _exact_json(f"named_struct({columns})", MICROSECONDS)
 
 
 def _exact_json(struct: str, fraction_digits: int) -> str:
-    """SQL of a struct as JSON text, with six digits as of the macro exact_json."""
+    """SQL of a struct as JSON text; with six digits as the macro exact_json makes it."""
     time = f"yyyy-MM-dd'T'HH:mm:ss.{'S' * fraction_digits}"
     formats = ("timestampFormat", f"{time}XXX", "timestampNTZFormat", time)
     return f"to_json({struct}, map({sql_texts(formats)}))"
@@ -146,8 +146,8 @@ def _typed_keys(
 
 
 def _hashed(spark: SparkSession, entity: Entity) -> DataFrame:
-    """The given keys as the log has them. Raises ``ConfigurationError`` if it has hashes, and there
-    is not the key that they were made by.
+    """The given keys as the log has them. Raises ``ConfigurationError`` if they are hashed and
+    the mask key that hashed them is missing.
     """
     keys = spark.table(_CLEAR_KEYS)
     if entity.hashed:
@@ -177,7 +177,7 @@ def _typed(text: str, type_name: str) -> str:
 
 
 def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
-    """Add the keys that an update of the key connects with those there are; how many."""
+    """Add the keys that an update of the key links with the known ones. Returns their number."""
     key = ", ".join(f"`{each}`" for each in entity.key)
     previous = ", ".join(f"_previous_key.`{each}` as `{each}`" for each in entity.key)
     not_null = " and ".join(f"`{each}` is not null" for each in entity.key)
@@ -185,7 +185,7 @@ def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
         select {key}, {previous.replace(" as `", " as `_previous_")}
         from {entity.log.path} where _previous_key is not null
     """
-    # One that no run has brought up to its declaration lacks the column.
+    # A log that no run has adapted to its declaration lacks the column.
     if "_key_update" in spark.table(entity.log.path).columns:
         links += f"""
             union all
@@ -224,7 +224,7 @@ def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
 def _events_of_records(
     spark: SparkSession, pipeline: Pipeline, entity: Entity, payloads: Payloads, looked: Table
 ) -> DataFrame:
-    """The events of records: one is its namespace and digest, whatever set an event names."""
+    """The events of records. A record is a namespace and a digest, whatever set an event names."""
     digests = f"select _digest from {KEYS}"
     own = f"""
         select _position.topic, _position.partition, _position.offset, _position.event_index
@@ -235,7 +235,7 @@ def _events_of_records(
     """
     logs = [each.table for each in entity.neighbours if each.namespace == entity.namespace]
     for log in logs:
-        # What it has may be forgotten already: it keeps its rows.
+        # Its values may be forgotten already, while its rows stay.
         if exists(spark, log):
             payloads.read(
                 "select _position.topic, _position.partition, _position.offset"
@@ -248,7 +248,7 @@ def _events_of_records(
         for source in each.sources or []
     ]
     if unbuilt:
-        # What no log has yet, bronze alone says.
+        # Events that no log has yet are only in bronze.
         topics = topics_with(looked, None, unbuilt)
         payloads.read_those_with(_is_of_records(entity, digests), topics)
     return spark.sql(
@@ -272,7 +272,7 @@ def _events_of_rows(
         select _position.topic, _position.partition, _position.offset, _position.event_index
         from {entity.log.path} as log
     """
-    # One after the other: either is a join by the key.
+    # In succession: each of them is a join by the key.
     logged = " union ".join(
         f"{in_log} where exists (select 1 from {KEYS} as known"
         f" where {key_condition(entity, relation, 'known')})"
@@ -285,10 +285,10 @@ def _events_of_rows(
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
-    # Of hashed ones, those that are linked to the given ones are known by their events alone.
+    # For hashed keys, only events know the keys that are linked to the given ones.
     clear = _CLEAR_KEYS if entity.hashed else KEYS
     keep(_shipped_keys(spark, shipped, clear), _SHIPPED_KEYS)
-    # Tombstones name no table: they are known by the key of the messages in front of them.
+    # Tombstones name no table: they belong to the key of the messages before them.
     return spark.sql(
         f"""
         with own as (
@@ -317,7 +317,7 @@ def _events_of_rows(
 
 
 def _all_decoded(pipeline: Pipeline) -> str:
-    """The events of the payloads that were read, those too that no payload says by itself, to
+    """The events of the payloads that were read, including those that no payload contains, to
     select from.
     """
     fields = f"{EVENT}, operation, record_key, metadata"
@@ -332,11 +332,11 @@ def _all_decoded(pipeline: Pipeline) -> str:
 
 
 def _shipped_keys(spark: SparkSession, shipped: Sequence[str], keys: str) -> DataFrame:
-    """The record keys that the keys may have been shipped as: ``shipped`` is SQL of their JSON,
-    ``keys`` the view that has them.
+    """The record keys in which the keys may have been shipped. ``shipped`` is SQL of their JSON,
+    ``keys`` is their view.
 
-    A number has one text in a record key. A column of text may hold numbers: then it was shipped as
-    one of both.
+    A number has a single text in a record key. A text column may hold numbers, which may have
+    been shipped as either.
     """
     found = set()
     for row in spark.sql(f"select explode(array({', '.join(shipped)})) from {keys}").collect():
@@ -353,8 +353,8 @@ def _forms(value: Any) -> list[Any]:
 
 
 def _is_row_key(entity: Entity) -> str:
-    """SQL that the message key of an event is that of its row: not part of it, not one of many
-    rows like Arcion's "default".
+    """An SQL condition that an event's message key is that of its row: not a part of it, and not
+    shared by many rows like Arcion's "default".
     """
     if entity.namespace:
         of_record = "get_json_object(record_key, '$.digest')"
@@ -369,8 +369,9 @@ def _is_row_key(entity: Entity) -> str:
 def _events(
     spark: SparkSession, pipeline: Pipeline, entity: Entity, payloads: Payloads
 ) -> DataFrame:
-    """Positions of the events that go: beside those of the keys, what can't be decoded behind a
-    message key that is the key of one row, as text or as bytes, and in the same payloads.
+    """The positions of the events to remove: those of the keys, and undecodable ones whose
+    message key is the key of a single row, as text or as bytes, or which are in the same
+    payloads.
     """
     payloads.read(f"select distinct {POSITION} from {_OWN}")
     invalid = f"{pipeline.other_events.path} as events"
@@ -418,7 +419,7 @@ def _events(
         where operation = 'invalid'
     """
     if requests.has_broken_off(spark):
-        # What was known by payloads that have nothing left.
+        # Events that were known from payloads of which nothing is left.
         found += f"""
             union
             select {EVENT} from {pipeline.other_events.path}

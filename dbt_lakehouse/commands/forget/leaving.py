@@ -1,4 +1,4 @@
-"""What is left of the payloads of events that go, and what becomes of the rows of other_events."""
+"""What remains of the payloads of removed events, and of the rows of other_events."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,26 +15,29 @@ from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS, IS_FORGOTTEN
 from dbt_lakehouse.runs.formats import is_asked_for
 
 EVENTS: Final = "forget_events"
-"""topic, partition, offset, event_index of the events that go."""
+"""topic, partition, offset, event_index of the events to remove."""
 PAYLOADS: Final = "forget_payloads"
-"""The payloads that they are in: topic, partition, offset, timestamp, log_time, landed_at, format,
-what is left of them (new_key, new_value, new_headers), and whether that is a part (is_part).
+"""The payloads that contain them: topic, partition, offset, timestamp, log_time, landed_at,
+format, what remains of them (new_key, new_value, new_headers), and whether a part remains
+(is_part).
 """
 PLACES: Final = "forget_places"
-"""What becomes of rows of other_events: topic, partition, offset, event_index, timestamp, log_time,
-format, and ``becomes``: a ``tombstone``, there or not; ``nothing``; or ``the same``, with what
-their metadata is without the others.
+"""The new state of rows of other_events: topic, partition, offset, event_index, timestamp,
+log_time, format, and ``becomes``: a ``tombstone``, whether the row existed or not; ``nothing``;
+or ``the same``, with metadata that leaves out the others.
 """
 _LEFT: Final = "forget_left"
 VIEWS: Final = (EVENTS, PAYLOADS, PLACES, _LEFT)
 
 
 class OutdatedError(LakehouseError):
-    """The tables are not what today's decoders make of bronze; the message says what to run."""
+    """The tables differ from what the current decoders make of bronze. The message says what to
+    run.
+    """
 
 
 class InseparableError(LakehouseError):
-    """A payload holds rows of other keys too, and its format can't be taken apart."""
+    """A payload holds rows of other keys too, and its format can't be split."""
 
 
 def leave(
@@ -44,8 +47,8 @@ def leave(
     namespace: str,
     digests: frozenset[str],
 ) -> None:
-    """Make PAYLOADS and PLACES of EVENTS, whose payloads are read. The events of Aerospike are of
-    the records of a namespace with these digests.
+    """Make PAYLOADS and PLACES for EVENTS, whose payloads are read. For Aerospike, the events are
+    those of a namespace's records with these digests.
 
     Raises ``OutdatedError`` and ``InseparableError``.
     """
@@ -57,7 +60,7 @@ def leave(
 
 
 def _left(spark: SparkSession, namespace: str, digests: frozenset[str]) -> DataFrame:
-    """What is left of the payloads of the events, and which records of each are gone."""
+    """What remains of the payloads of the events, and which records of each are removed."""
 
     def left(format: str | None, key: Any, value: Any) -> Any:
         if format not in BATCH_FORMATS:
@@ -84,7 +87,7 @@ def _left(spark: SparkSession, namespace: str, digests: frozenset[str]) -> DataF
 
 
 def _refuse_inseparable(spark: SparkSession) -> None:
-    """Raise ``InseparableError`` if a payload that goes as a whole has events that stay."""
+    """Raise ``InseparableError`` if a payload that is removed as a whole has events that stay."""
     inseparable = f"""
         select {POSITION}, max(left_of.format) as format
         from {DECODED}
@@ -103,7 +106,7 @@ def _refuse_inseparable(spark: SparkSession) -> None:
 
 
 def _refuse_outdated(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise ``OutdatedError`` if other events would go than are meant."""
+    """Raise ``OutdatedError`` if other events than intended would be removed."""
     not_meant = f"""
         select 1 from (
             select {POSITION}, explode(gone) as event_index from {_LEFT}
@@ -134,7 +137,7 @@ def _refuse_outdated(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def _payloads(spark: SparkSession, pipeline: Pipeline, rules: Sequence[TopicRule]) -> DataFrame:
-    """The payloads of the events, with their log times and what is to be left of them."""
+    """The payloads of the events, with their log times and what is to remain of them."""
     return spark.sql(
         f"""
         select
@@ -148,8 +151,8 @@ def _payloads(spark: SparkSession, pipeline: Pipeline, rules: Sequence[TopicRule
 
 
 def _headers_left(rules: Sequence[TopicRule]) -> str:
-    """SQL of the headers of a message that something was taken out of: those that tell its format
-    stay.
+    """SQL of the headers that remain in a message from which something was removed: those that
+    tell its format.
     """
     conditions = [each.when for each in rules if each.when is not None and each.when.header]
     if not conditions:
@@ -160,7 +163,7 @@ def _headers_left(rules: Sequence[TopicRule]) -> str:
 
 
 def _places(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """What becomes of the rows of other_events."""
+    """The new state of the rows of other_events."""
     places = f"{EVENT}, timestamp, log_time, format"
     events = pipeline.other_events.path
     return spark.sql(

@@ -1,5 +1,5 @@
-"""Aerospike messages without some of their records: the bytes of the others stay as they are, and
-so do their places.
+"""Aerospike messages without some of their records: the bytes and places of the other records
+stay the same.
 """
 
 from collections.abc import Callable
@@ -12,28 +12,28 @@ from python_udfs.core.events import INVALID, TOMBSTONE, Event
 from python_udfs.registry import decode_payload
 
 BATCH_FORMATS: Final = tuple(SPLITTERS)
-"""The formats of which a record can be taken out of a payload of several."""
+"""The formats in which a payload of several records can be split."""
 
 IsMeant = Callable[[Event], bool]
 
 
 class Left(NamedTuple):
-    """What is left of a message."""
+    """The rest of a message."""
 
     key: bytes | None
     value: bytes | None
-    """None if nothing is."""
+    """None if nothing is left."""
     gone: list[int]
-    """The places (``event_index``) of the records that were taken out of the value."""
+    """The places (``event_index``) of the records that were removed from the value."""
 
 
 def without_records(
     format: str, key: bytes | None, value: bytes | None, namespace: str, digests: frozenset[str]
 ) -> Left:
-    """Key and value of a batch without the records of a namespace that have one of the digests
-    (base64), and without what can't be decoded: its owner can't be told.
+    """Key and value of a batch without a namespace's records with one of the digests (base64),
+    and without undecodable parts, whose owner is unknown.
 
-    In the place of each is one that says nothing. Done again, it changes nothing.
+    Each of them is replaced by an empty record. A repetition changes nothing.
     """
 
     def is_meant(event: Event) -> bool:
@@ -46,8 +46,8 @@ def without_records(
 def _value_without(
     format: str, value: bytes | None, is_meant: IsMeant
 ) -> tuple[bytes | None, list[int]]:
-    # What the decoder makes of each element where it stands, and alone: in a batch an array of one
-    # record is no record, and a payload that is no batch may be an array too.
+    # The decoder's result for each element in its place, and alone: in a batch an array of one
+    # record is not a record, and a payload that is not a batch may be an array too.
     events = decode_payload(format, None, value)
     elements = _elements(format, value)
     splitter = SPLITTERS[format]
@@ -69,10 +69,10 @@ def _value_without(
 
 
 def _key_without(format: str, key: bytes | None, is_meant: IsMeant) -> bytes | None:
-    """A message key of one record, or of several, without those that are meant."""
+    """A message key of one record, or of several, without those to remove."""
     if not key:
         return key
-    # The decoders tell what a key is in the event of a message without value.
+    # The decoders return the key in the event of a message without a value.
     (whole,) = decode_payload(format, key, None)
     if whole.record_key is not None:
         return None if is_meant(whole) else key
@@ -91,7 +91,7 @@ def _key_without(format: str, key: bytes | None, is_meant: IsMeant) -> bytes | N
 
 
 def _elements(format: str, data: bytes | None) -> list[bytes]:
-    """The elements of an array; none of anything else."""
+    """The elements of an array; empty for anything else."""
     batch = SPLITTERS[format].split(data) if data else None
     return [] if batch is None or data is None else [data[slice(*span)] for span in batch.spans()]
 

@@ -1,9 +1,9 @@
-"""Out of the files: what the tables' current rows no longer hold.
+"""Remove from the files what the tables' current rows no longer hold.
 
-A deleted row stays in its data file until that is rewritten; then the file stays as long as an
-earlier snapshot names it, and its columns' bounds stay in the manifests that say it is gone. So:
-rewrite the data files with deleted rows, rewrite the manifests, expire all earlier snapshots, and
-delete the files that nothing names.
+A deleted row stays in its data file until that is rewritten. The old file stays as long as an
+earlier snapshot names it, and its columns' bounds stay in the manifests that list it as deleted.
+So: rewrite the data files with deleted rows, rewrite the manifests, expire all earlier snapshots,
+and delete the files that nothing names.
 """
 
 import time
@@ -28,24 +28,24 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class PurgeError(LakehouseError):
-    """What keeps snapshots from going; the message says what to do about it."""
+    """Snapshots can't be expired. The message gives the remedy."""
 
 
 class Purged(NamedTuple):
-    """What has become of a table's files."""
+    """The purge of a table's files."""
 
     rewritten_files: int
     expired_snapshots: int
     deleted_files: int
     older_files: int
-    """Without a name too, from before the lake was begun: another lake's, which stay."""
+    """Orphan files from before the lake was begun: another lake's, which stay."""
 
 
 def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
-    """Leave no file of a table with anything but its current rows.
+    """Leave only files with a table's current rows.
 
-    ``readers`` are the tables that note what they have read of it, and what they want. Each step
-    can be repeated. Raises ``PurgeError``.
+    ``readers`` are the tables with a mark on it, and what they want of it. Each step can be
+    repeated. Raises ``PurgeError``.
     """
     refs = set(tables.load(spark, table.label).refs().keySet()) - {"main"}
     if refs:
@@ -82,14 +82,14 @@ def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
     if now is None or now.snapshot == NO_SNAPSHOT:
         return
     row = spark.sql(f"select sum(length) as size from {table.path}.manifests").collect()[0]
-    # A single manifest is left as it is unless it has to become two.
+    # Iceberg leaves a single manifest alone unless it has to split it.
     with _property(spark, table, _MANIFEST_SIZE, str(max(1, (row["size"] or 0) // 2))):
         spark.sql(f"call lake.system.rewrite_manifests(table => '{table.label}')")
 
 
 @contextmanager
 def _property(spark: SparkSession, table: Table, name: str, value: str) -> Iterator[None]:
-    """A table's property for a while."""
+    """Set a table's property within the context."""
     now = tables.look_at(spark, table.label)
     before = now.properties.get(name) if now is not None else None
     spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{value}')")
@@ -107,11 +107,11 @@ def _snapshots(spark: SparkSession, table: Table) -> int:
 
 
 def _delete_unnamed(spark: SparkSession, table: Table) -> orphans.Orphans:
-    """Delete the files that nothing names, such as those of commits that failed; those of another
-    lake stay.
+    """Delete orphan files, such as those of failed commits; those of another lake stay.
 
-    With a catalog of this host alone, all: nobody else is writing, for we hold the locks. Else only
-    those of more than a day: another host's files have no name until it commits.
+    With a catalog that is local to this host, all of them: there is no other writer, since we
+    hold the locks. Otherwise only those older than a day: another host's files have no name until
+    it commits.
     """
     is_local = (spark.conf.get(CATALOG_URI, "") or "").startswith(SQLITE)
     span = timedelta(seconds=1) if is_local else -timedelta(days=1)

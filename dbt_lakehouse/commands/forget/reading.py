@@ -1,4 +1,4 @@
-"""Payloads of bronze, and their events as today's decoders read them."""
+"""Read payloads of bronze, and their events by the current decoders."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,17 +31,17 @@ _LOOKED_AT: Final = "forget_looked_at"
 _FOUND: Final = "forget_found"
 VIEWS: Final = (READ, DECODED, _POSITIONS, _LOOKED_AT, _FOUND)
 _COLUMNS: Final = f"{POSITION}, timestamp, landed_at, key, value, headers"
-# Where Spark passes over files by literals alone, so many are no gain any more.
+# The most ranges: Spark skips files only by literals, and more of them gain nothing.
 _MOST_RANGES: Final = 100
 
 
 def keep(rows: DataFrame, view: str) -> None:
-    """Evaluate rows once and for all, as a view."""
+    """Evaluate rows once, as a view."""
     rows.localCheckpoint(eager=True).createOrReplaceTempView(view)
 
 
 class Payloads:
-    """Makes the views, and adds to them; each payload is read once."""
+    """Makes the views and adds to them; each payload is read once."""
 
     def __init__(
         self, spark: SparkSession, other_events: Table, rules: Sequence[TopicRule]
@@ -53,7 +53,7 @@ class Payloads:
         self._add(spark.sql(f"select {_COLUMNS} from {self.table} where false"), is_first=True)
 
     def read(self, positions: str) -> None:
-        """Read the payloads at positions, which are those of a query."""
+        """Read the payloads at the positions of a query."""
         places = self._spark.sql(
             f"select distinct {POSITION} from ({positions})"
             f" left anti join {READ} using ({POSITION})"
@@ -69,8 +69,8 @@ class Payloads:
             )
 
     def read_those_with(self, condition: str, topics: Sequence[str] | None) -> None:
-        """Read the payloads of some topics, None for any, that have events which meet a condition.
-        No schemas of a registry are known to it.
+        """Read the payloads of some topics, None for all, with events that meet a condition. It
+        knows no registry schemas.
         """
         if topics != []:
             is_meant = "true" if topics is None else f"topic in ({sql_texts(topics)})"
@@ -88,7 +88,7 @@ class Payloads:
             rows.createOrReplaceTempView(view)
 
     def _near(self, positions: str) -> str:
-        """A condition that holds for all positions of a view, and for few more."""
+        """A condition that holds for all positions of a view, and for few others."""
         ranges = self._spark.sql(
             f"select topic, partition, min(offset), max(offset) from {positions}"
             " group by topic, partition"
@@ -103,12 +103,12 @@ class Payloads:
 
     def _with_formats(self, rows: DataFrame) -> DataFrame:
         topics = [row.topic for row in rows.select("topic").distinct().collect()]
-        # Those by which they were looked at.
+        # The formats by which other_events looked at them.
         formats = formats_then(self._other_events, topics, lambda: self._matcher)
         return rows.withColumn("format", expr(format_sql(formats)))
 
     def _know_schemas(self) -> None:
-        """Have the decoder know the schemas that the payloads name."""
+        """Make the schemas known to the decoder that the payloads name."""
         is_avro = f"format in ({sql_texts(AVRO_FORMATS)})"
         texts = "select explode(array(key, value) || coalesce(headers.value, array())) as text"
         query = ids_in(f"({texts} from {_FOUND} where {is_avro})")

@@ -1,6 +1,6 @@
 """``bronze.forgotten``: one row per request to forget, without personal data, not even a hash.
 
-It is no dbt model, so that no full refresh can drop it.
+It is not a dbt model, so no full refresh can drop it.
 """
 
 import uuid
@@ -39,7 +39,7 @@ def create_table(spark: SparkSession) -> None:
 
 
 def begin(spark: SparkSession, table: str, found: "Found", rows: Mapping[str, int]) -> str:
-    """Write down what is going to be done; the request's id."""
+    """Record a request before its work begins. Returns its id."""
     request_id = str(uuid.uuid4())
     entries = ", ".join(f"'{name}', cast({count} as bigint)" for name, count in rows.items())
     spark.sql(
@@ -50,17 +50,17 @@ def begin(spark: SparkSession, table: str, found: "Found", rows: Mapping[str, in
 
 
 def forgotten(spark: SparkSession, request_id: str) -> None:
-    """The request is done."""
+    """Record that a request is done."""
     _stamp(spark, "forgotten_at", f"request_id = '{request_id}'")
 
 
 def has_broken_off(spark: SparkSession) -> bool:
-    """Whether any call has begun to forget keys and not come to its end."""
+    """Whether any request was begun and not finished."""
     return not spark.sql(f"select 1 from {TABLE} where forgotten_at is null limit 1").isEmpty()
 
 
 def unpurged(spark: SparkSession) -> list[Table]:
-    """The tables whose files and snapshots may hold what was forgotten."""
+    """The tables whose files and snapshots may hold forgotten data."""
     rows = spark.sql(
         f"select distinct explode(map_keys(table_rows)) as name from {TABLE}"
         " where purged_at is null"
@@ -69,7 +69,7 @@ def unpurged(spark: SparkSession) -> list[Table]:
 
 
 def purged(spark: SparkSession) -> None:
-    """All requests are purged."""
+    """Record that all requests are purged."""
     _stamp(spark, "purged_at", "purged_at is null")
 
 

@@ -5,11 +5,11 @@ profile    what a table's events say about it: columns, keys, declared types, va
            (schema_blocks: what is declared; values: what all values of a column have in common)
 types      the narrowest Spark type that loses nothing of them
 naming     names of models and columns
-sources    the change logs that are there already, and what they read
+sources    the existing change logs, and their inputs
 columns    from a profile to a model's columns
 choices    which table the call means, and which columns are its key
 models     the files of a new table
-edit       changes to files that are there: only what is needed, between the lines of others
+edit       changes to existing files: only the necessary lines, between those of others
 writer     decides what to write, and writes it
 command    all of it in order; report says what has become of it
 """

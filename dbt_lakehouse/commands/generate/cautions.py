@@ -1,4 +1,4 @@
-"""What a table's messages can't say, as far as they show it: notes for people."""
+"""Warnings about what a table's messages can't show."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from python_udfs.registry import UNWRAPPED_FORMATS
 
 
 def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
-    """Notes on a table with these fields as its key."""
+    """Warnings about a table with these fields as its key."""
     in_images = [name for name in key if name in profile.columns and profile.columns[name].in_image]
     absent = profile.afters - min((profile.columns[name].afters for name in in_images), default=0)
     if in_images and absent:

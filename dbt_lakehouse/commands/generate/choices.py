@@ -1,4 +1,4 @@
-"""Which table the call means, and which columns are its key."""
+"""The choice of the tables and of their key columns."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -16,13 +16,13 @@ from dbt_lakehouse.texts import did_you_mean, listed
 
 
 class NoSuchTable(GenerateError):
-    """A table that is named is not in the topic."""
+    """A named table is not in the topic."""
 
 
 def named_table(tables: Sequence[TableId], wanted: str, option: str = "--table") -> TableId:
-    """The one table that an option names, with or without schema and database.
+    """The single table that an option names, with or without schema and database.
 
-    Raises ``NoSuchTable``, and ``GenerateError`` if it may be several.
+    Raises ``NoSuchTable``, and ``GenerateError`` if the name is ambiguous.
     """
     for fold in (str, str.lower):
         matching = [
@@ -55,21 +55,23 @@ class GivenKeys(NamedTuple):
     """The keys that a call names."""
 
     key: Sequence[str] = ()
-    """Of its only table, by --key."""
+    """The key of the only table, from --key."""
     of_tables: Mapping[str, Sequence[str]] = {}
-    """By the tables' names, from the file of --keys."""
+    """Keys by table name, from the file of --keys."""
     columns: Sequence[Sequence[str]] = ()
-    """By --key-column: each is one of all tables that have its columns, and no key of their own."""
+    """Keys from --key-column: each is for all tables that have its columns, and no key of their
+    own.
+    """
 
 
 def keys_in(path: Path) -> dict[str, list[str]]:
-    """The keys in the file of --keys, by the names of their tables: YAML, of which JSON is a part.
+    """The keys in the file of --keys, by table name: YAML, of which JSON is a subset.
 
-    Raises ``GenerateError`` if it is anything else.
+    Raises ``GenerateError`` for anything else.
     """
     wanted = "expected a mapping of tables to key columns, like `shop.public.orders: [order_id]`"
     try:
-        # It refuses a table that comes twice.
+        # It refuses duplicate tables.
         held: Any = YAML(typ="safe").load(path.read_bytes())
     except OSError as error:
         raise GenerateError(f"--keys {path} can't be read: {error.strerror}") from error
@@ -98,16 +100,16 @@ def key_given(
     profile: TableProfile,
     entity: str,
 ) -> list[str]:
-    """The fields of the key that the call gives a table, as they are spelt at the source; none if
-    it gives none. ``named`` are those of this table and the option that names them, ``columns``
-    what --key-column names.
+    """The key fields that the call gives a table, in the source's spelling; empty if it gives
+    none. ``named`` are those of this table and the option that names them, ``columns`` are those
+    of --key-column.
     """
     names, option = named
     own = rekey.newest_key(profile)
     if names:
         found = named_key(names, profile, option)
     elif is_hbase(profile) or (own is not None and rekey.doubt(profile, own, entity) is None):
-        # Their own.
+        # The messages' own key counts.
         return []
     else:
         complete = (_spelt(each, profile) for each in columns)
@@ -116,7 +118,7 @@ def key_given(
 
 
 def _spelt(names: Sequence[str], profile: TableProfile) -> list[str]:
-    """Columns as they are spelt at the source; none if the table has not all of them."""
+    """Columns in the source's spelling; empty if the table lacks one of them."""
     found = [matching[0] for name in names if len(matching := _matching(name, profile)) == 1]
     return found if len(found) == len(names) else []
 
@@ -128,7 +130,7 @@ def _matching(name: str, profile: TableProfile) -> list[str]:
 
 
 def named_key(names: Sequence[str], profile: TableProfile, option: str) -> list[str]:
-    """The fields that an option names, as they are spelt at the source."""
+    """The fields that an option names, in the source's spelling."""
     resolved = []
     for name in names:
         matching = _matching(name, profile)
@@ -147,8 +149,8 @@ def named_key(names: Sequence[str], profile: TableProfile, option: str) -> list[
 def shipped_key(
     table_id: TableId, profile: TableProfile, outcome: Outcome, *, is_only_table: bool
 ) -> list[str]:
-    """The fields of the messages' own keys. Raises ``GenerateError`` if they have none, or those
-    are no keys of the rows, with columns that may do.
+    """The fields of the messages' own keys. Raises ``GenerateError`` if there are none or they
+    don't identify rows, with columns that may.
     """
     newest = rekey.newest_key(profile)
     if newest is not None:
@@ -174,7 +176,7 @@ def shipped_key(
             outcome.notes.append(
                 f"{profile.keyless:,} changes have no message key; theirs is read from the row"
             )
-        # record_key has them by name; a table's own order tells more.
+        # record_key has them sorted by name; a table's own order is more natural.
         place = {name: index for index, name in enumerate(profile.ordered_columns())}
         return sorted(newest, key=lambda name: place[name])
     if is_hbase(profile):
@@ -188,7 +190,7 @@ def shipped_key(
 def _how_to_give(
     table_id: TableId, profile: TableProfile, is_only_table: bool, but: Sequence[str] = ()
 ) -> str:
-    """The options that name a table's key, with columns that may be it."""
+    """The options that set a table's key, with likely columns."""
     candidates = sorted(
         (
             name
@@ -206,7 +208,7 @@ def _how_to_give(
 
 
 def _key_likeness(name: str, table: TableId) -> tuple[int, str]:
-    """Sorts columns whose names look like keys to the front."""
+    """A sort key that puts columns with key-like names first."""
     plain = naming.snake(name)
     entity = naming.snake(table.table or "").removesuffix("s")
     likely = ("id", f"{entity}_id", "uuid", "key", "pk", "code")

@@ -1,4 +1,4 @@
-"""From a table's profile to the columns of its models: names, types, descriptions."""
+"""The columns of a table's models from its profile: names, types, descriptions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,8 +23,8 @@ def table_of(
     outcome: Outcome,
     message_key: Sequence[Sequence[str]] = (),
 ) -> Table:
-    """A new table from its profile, with these fields as its key; ``message_key`` is what it is to
-    say of the messages' own keys.
+    """A new table from its profile, with these fields as its key; ``message_key`` is the
+    declaration of the messages' own keys.
     """
     fields = [each for each in profile.ordered_columns() if each not in key]
     value_fields = [
@@ -35,14 +35,14 @@ def table_of(
     unavailable = [each for each in value_fields if profile.columns[each].unavailable]
     if unavailable:
         outcome.notes.append(
-            f"some changes leave {', '.join(unavailable)} as they were without saying the value:"
-            " gold keeps the last one that was said"
+            f"some changes leave {', '.join(unavailable)} unchanged without shipping the value:"
+            " gold keeps the last shipped one"
         )
     outcome.notes += doubts(profile)
     if profile.parts:
         outcome.notes.append(
-            "some updates say only what has changed inside of a field:"
-            f" {listed('there are', sorted(profile.parts))}. Gold keeps what the whole field was,"
+            "some updates ship only the changes inside a field:"
+            f" {listed('there are', sorted(profile.parts))}. Gold keeps the field's old value,"
             ' and no_misfits warns; a column of {"path": "...", "type": "..."} has the part'
         )
     return Table(
@@ -53,18 +53,20 @@ def table_of(
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
         message_key=message_key,
-        # Of all its events, or those without a place would stand anywhere.
+        # Only if all of its events have it: one without a place could be anywhere in the order.
         order_said=next(iter(profile.orders)) if len(profile.orders) == 1 else None,
     )
 
 
 def doubts(profile: TableProfile) -> list[str]:
-    """What is not known of values, for people."""
+    """Notes on what is unknown about values."""
     return sorted({text for each in profile.labels if (text := _doubt(*each)) is not None})
 
 
 def _doubt(name: str, labels: Labels) -> str | None:
-    """What is not known of an ENUM's or a SET's values, for people; None if all is."""
+    """The note on what is unknown about an ENUM's or a SET's values; None if everything
+    is known.
+    """
     if labels.are_places and not labels.texts:
         return (
             f"{name} has the places of labels, which the messages don't list: of TiCDC, set"
@@ -91,8 +93,8 @@ def spec_of(
     *,
     is_key: bool = False,
 ) -> Spec:
-    """How a model declares a field, as a column of that name; ``column`` is None for a field that
-    no message has.
+    """The declaration of a field in a model, as a column of that name; ``column`` is None for a
+    field that no message has.
     """
     if column is None:
         return Spec(column_name, name, "string", f"Field `{name}` of the source.")
@@ -105,13 +107,13 @@ def spec_of(
 
 
 def spec_beside(path: str, column_name: str, type_name: str) -> Spec:
-    """A column of what the source said beside the row, as its author has declared it."""
+    """A column of data that the source gave beside the row, as its author has declared it."""
     description = f"`{path}` of what the source said beside the row."
     return Spec(column_name, path, type_name, description)
 
 
 def describe(name: str, column: Column, type_name: str) -> str:
-    """A description: where a column of this type comes from, and why it is of this type."""
+    """The description of a column: where it comes from, and why it has this type."""
     start = f"Field `{name}` of the source"
     if not column.in_image:
         start = f"Field `{name}` of the message key"
@@ -136,20 +138,20 @@ def describe(name: str, column: Column, type_name: str) -> str:
 
 
 def describe_hbase(name: str, type_name: str) -> str:
-    """A description of a column of bytes that may be text."""
+    """The description of a column of bytes that may be text."""
     what = _HBASE_TEXT if type_name == "string" else "the bytes as they are stored."
     return f"HBase value `{name}`, {what}"
 
 
 def is_guess(description: str) -> bool:
-    """Whether a column's description says that its type is a guess of generate's, which it may take
-    back. A column that somebody has described has the type that they want.
+    """Whether a column's description says that generate has guessed its type, so that generate
+    may change it. The type of a column with another description is its author's choice.
     """
     return " ".join(description.split()).endswith((_GUESSED, _HBASE_TEXT))
 
 
 def is_hbase(profile: TableProfile) -> bool:
-    """Whether a Lindorm table is one of HBase: a field ROW, and all values base64."""
+    """Whether a Lindorm table is an HBase table: it has a field ROW, and all values are base64."""
     return (
         profile.formats == {"lindorm_json"}
         and HBASE_KEY in profile.columns
@@ -161,6 +163,6 @@ def is_hbase(profile: TableProfile) -> bool:
 
 
 def shown(spec: Spec) -> str:
-    """A column, for people."""
+    """A column as text."""
     renamed = f" (from {spec.field})" if spec.field != spec.column else ""
     return f"{spec.column} {spec.type}{renamed}"

@@ -22,7 +22,7 @@ from python_udfs.registry import FORMATS
 
 
 class Options(NamedTuple):
-    """What the command line was given."""
+    """The arguments of the command."""
 
     topics: Sequence[str]
     table: str | None = None
@@ -30,9 +30,9 @@ class Options(NamedTuple):
     keys: GivenKeys = GivenKeys()
     format: str | None = None
     takes_suggestion: bool = False
-    """Whether a topic without a format gets the one that its payloads look like."""
+    """Whether a topic without a format gets the suggested one."""
     from_kafka: bool = True
-    """Whether Kafka brings the topics that vars.topics does not list."""
+    """Whether topics that vars.topics does not list come from Kafka."""
 
 
 class Chosen(NamedTuple):
@@ -40,16 +40,15 @@ class Chosen(NamedTuple):
 
     formats: dict[str, Formats]
     unlisted: dict[str, str]
-    """Of those that vars.topics does not list."""
+    """The formats of topics that vars.topics does not list."""
     why: list[str]
-    """A sentence for each of these."""
+    """The reasons for these, a sentence each."""
 
 
 def generate(project: Project, options: Options) -> Report:
-    """Write or bring up to date the models of the topics' tables.
+    """Write or update the models of the topics' tables.
 
-    Raises ``GenerateError`` if nothing can be done; a table that can't be while others can is in
-    the report.
+    Raises ``GenerateError`` if nothing can be done; a single table's failure is in the report.
     """
     _check(options)
     rules = topic_rules(project.variables.get("topics"))
@@ -99,7 +98,7 @@ def generate(project: Project, options: Options) -> Report:
 
 
 def refuse_unlistable(project: Project, topics: Sequence[str], format: str | None) -> None:
-    """Raise ``ConfigurationError`` if a project lists no topics, and none can be added."""
+    """Raise ``ConfigurationError`` if a project lists no topics, and topics can't be added."""
     if not project.variables.get("topics"):
         text_with_topics(ProjectFiles(project.root), dict.fromkeys(topics, format or "..."))
 
@@ -125,7 +124,8 @@ def _check(options: Options) -> None:
 def choose_formats(
     matcher: TopicMatcher, options: Options, suggested: Callable[[str], scan.Suggestion | None]
 ) -> Chosen:
-    """The formats of the topics: those that vars.topics lists, else the given one or the suggested.
+    """The formats of the topics: those that vars.topics lists, otherwise the given or the
+    suggested one.
 
     Raises ``GenerateError``.
     """
@@ -147,7 +147,7 @@ def choose_formats(
 
 
 def _format_of(suggestion: scan.Suggestion | None, topic: str, options: Options) -> scan.Suggestion:
-    """The format of a topic that vars.topics does not list: the given one, if it can be."""
+    """The format of a topic that vars.topics does not list: the given one, if it is possible."""
     given = options.format
     suggested = None if suggestion is None else suggestion.format
     looks = f"its payloads look like {suggested}"
@@ -170,7 +170,7 @@ def _format_of(suggestion: scan.Suggestion | None, topic: str, options: Options)
 def _compaction(
     spark: SparkSession, matcher: TopicMatcher, formats: Mapping[str, Formats]
 ) -> list[str]:
-    """What is known of the compaction of the topics, and what is to be said of it."""
+    """Notes on the compaction of the topics."""
     by_broker = compacted_topics(spark)
     said = {topic: matcher.compacted_in_bronze(topic) for topic in formats}
     notes = [

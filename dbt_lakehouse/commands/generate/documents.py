@@ -1,8 +1,8 @@
-"""YAML files: read, written, and changed where only a part of them is to be another.
+"""Read, write and partly change YAML files.
 
 ``ruamel.yaml`` keeps comments, quotes and order. It does not keep all spacing, nor how null is
-written; so what a change does to its rendering of a file is carried over to the file's own lines,
-and every line that the change is not about stays as it is.
+written. So the difference that a change makes to its rendering of a file is applied to the file's
+own lines, and every line outside of the change stays as it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,13 @@ __all__ = [
 ]
 
 _NEVER: Final = 1_000_000
-# How far mappings and the items of sequences are indented, and where the dash stands: ours first.
+# The indentation of mappings and of the items of sequences, and the place of the dash: ours
+# first.
 _INDENTS: Final = ((2, 4, 2), (2, 2, 0), (4, 4, 2), (4, 4, 0), (4, 6, 4))
 
 
 class _Resolver(VersionedResolver):
-    """Of YAML 1.1, as dbt reads it: there `yes` and `on` are no texts."""
+    """YAML 1.1's resolver, as dbt reads it: there `yes` and `on` are not texts."""
 
     @property
     def processing_version(self) -> Any:
@@ -43,14 +44,14 @@ class _Resolver(VersionedResolver):
 
 
 def loaded(text: str) -> Any:
-    """What a YAML text says, as plain Python values. Raises ``YAMLError``."""
+    """The content of a YAML text, as plain Python values. Raises ``YAMLError``."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Resolver = _Resolver
     return yaml.load(text)
 
 
 def scalar(text: str) -> str:
-    """A text as it is written in a document: in double quotes if it needs any."""
+    """A text as a document writes it: in double quotes if it needs quotes."""
     return DoubleQuotedScalarString(text) if dumped([text])[4:5] in "'\"" else text
 
 
@@ -60,7 +61,7 @@ def dumped(document: Any) -> str:
 
 
 def changed(text: str, change: Callable[[Any], None]) -> str:
-    """The text after a change to the document that it is.
+    """The text of a document after a change.
 
     ``change`` gets ruamel's maps and sequences, and alters them in place.
     """
@@ -112,7 +113,7 @@ def _round_trip(indents: tuple[int, int, int]) -> YAML:
 
 
 def _fitting(text: str) -> list[YAML]:
-    """Ways of writing, one of which may be the text's."""
+    """The styles that the text may have."""
     ways = [_round_trip(indents) for indents in _INDENTS]
     if "{ " in text:
         for yaml in ways:
@@ -127,16 +128,17 @@ def _dumped(yaml: YAML, document: Any) -> str:
 
 
 def _common(text: str, rendering: str) -> int:
-    """How many lines two texts have in common."""
+    """The number of lines that two texts have in common."""
     differences = _differences(text.splitlines(), rendering.splitlines())
     return sum(end - start for tag, start, end, _, _ in differences if tag == "equal")
 
 
 def _carried_over(own: list[str], before: list[str], after: list[str]) -> str | None:
-    """The own lines with what is different between two renderings of them; None if it is not clear
-    where that belongs.
+    """The own lines with the difference between two renderings of them applied; None if its place
+    is not clear.
     """
-    # To each line of the first rendering, that of the file; behind what only the file has.
+    # Maps each line of the first rendering to that of the file; after it come the file's own
+    # lines.
     place: dict[int, int] = {}
     for _, start, end, own_start, own_end in _differences(before, own):
         if end - start == own_end - own_start:
@@ -163,10 +165,10 @@ def _differences(one: list[str], other: list[str]) -> Sequence[tuple[str, int, i
 
 
 def insert(items: CommentedSeq, behind: int, new: Sequence[Mapping[str, Any]]) -> None:
-    """Put new items behind one of a list, -1 for in front of all.
+    """Insert new items after an item of a list, -1 for before all.
 
-    To ruamel, blank lines and comments belong to what stands before them: those on the lines
-    behind the item then stand behind the new ones.
+    ruamel attaches blank lines and comments to the item before them: those on the lines after the
+    item move behind the new ones.
     """
     rest = _take_rest(items, behind) if behind >= 0 else ""
     for number, item in enumerate(new, behind + 1):
@@ -179,7 +181,7 @@ def insert(items: CommentedSeq, behind: int, new: Sequence[Mapping[str, Any]]) -
 
 
 def _take_rest(items: CommentedSeq, index: int) -> str:
-    """Cut off what stands on the lines behind an item."""
+    """Remove and return what is on the lines after an item."""
     holder, key, slot = _end(items, index)
     tokens = holder.ca.items.get(key)
     token = tokens[slot] if tokens else None
@@ -187,7 +189,7 @@ def _take_rest(items: CommentedSeq, index: int) -> str:
         return ""
     on_line, _, rest = token.value.partition("\n")
     if isinstance(holder[key], FoldedScalarString):
-        # Its own end of line is part of it.
+        # Its own line end is part of the token.
         on_line, rest = "", token.value
     if on_line:
         token.value = f"{on_line}\n"
@@ -197,7 +199,7 @@ def _take_rest(items: CommentedSeq, index: int) -> str:
 
 
 def _end(items: CommentedSeq, index: int) -> tuple[Any, Any, int]:
-    """Where ruamel keeps what stands behind an item: the map or list with its last value, that
+    """Where ruamel keeps the text after an item: the map or list with its last value, that
     value's key, and the slot.
     """
     holder: Any = items

@@ -1,6 +1,7 @@
-"""Changes to files that are there: only what is needed, everything else left as it is.
+"""Change existing files: only what is needed, everything else stays as it is.
 
-A model's SQL is Jinja, where pieces of text are put in or replaced; YAML is `documents`' business.
+A model's SQL is Jinja, in which pieces of text are inserted or replaced; `documents` changes
+YAML.
 """
 
 import ast
@@ -22,7 +23,7 @@ from dbt_lakehouse.errors import ConfigurationError
 
 
 class Piece(NamedTuple):
-    """Text that takes the place of a span; of an empty one, it is put in."""
+    """A text that replaces a span; an empty span inserts it."""
 
     at: Span
     text: str
@@ -39,12 +40,12 @@ def edited(text: str, pieces: Iterable[Piece]) -> str:
 
 
 def retype(at: Span, type_name: str) -> Piece:
-    """Another type for a column of a change log."""
+    """The change of a column's type in a change log."""
     return Piece(at, quoted(type_name))
 
 
 def more_entries(call: Call, specs: Sequence[Spec]) -> Piece:
-    """Further columns in a change log's ``columns``, written as those before them."""
+    """Further columns in a change log's ``columns``, in the style of the existing ones."""
     text, whole = call.text, call.spans["columns"]
     node = call.arguments["columns"]
     assert isinstance(node, ast.Dict)
@@ -64,7 +65,7 @@ def more_entries(call: Call, specs: Sequence[Spec]) -> Piece:
 
 
 def _indent_of(text: str, position: int) -> int:
-    """How far the line that holds a position is indented."""
+    """The indentation of the line at a position."""
     line = text[text.rfind("\n", 0, position) + 1 :]
     return len(line) - len(line.lstrip(" "))
 
@@ -77,7 +78,7 @@ def _indented(items: list[list[str]], indent: int) -> str:
 
 
 def _model(document: Any, name: str) -> Any:
-    """What a YAML file says of a model. Raises ``LookupError`` if that is nothing."""
+    """The entry of a model in a YAML file. Raises ``LookupError`` without one."""
     found = document.get("models") if isinstance(document, Mapping) else None
     for model in found if isinstance(found, list) else ():
         if isinstance(model, Mapping) and model.get("name") == name:
@@ -105,7 +106,7 @@ def describes(text: str, model: str) -> bool:
 
 
 def column_descriptions(text: str, model: str) -> dict[str, str]:
-    """The columns that a YAML file lists of a model, with what it says of them."""
+    """The columns that a YAML file lists for a model, with their descriptions."""
     return {
         name: str(column.get("description") or "")
         for name, (_, column) in _columns(_model(documents.loaded(text), model)).items()
@@ -120,10 +121,10 @@ def described(
     retyped: Iterable[Spec],
     reworded: Iterable[Spec],
 ) -> str:
-    """The YAML text with further columns of a model and with others' types and descriptions.
+    """The YAML text with further columns of a model, and new types and descriptions of others.
 
-    ``behind``: the new columns go behind the last of these, else in front of all. Raises
-    ``LookupError`` if the text lists no columns of the model.
+    ``behind``: the new columns go after the last of these, or before all. Raises ``LookupError``
+    if the text lists no columns of the model.
     """
 
     def change(document: Any) -> None:
@@ -143,8 +144,8 @@ def described(
 
 
 def regrained(text: str, model: str, before: str, after: str) -> str:
-    """The YAML text with another beginning of a model's description, if it begins so. Raises
-    ``LookupError`` if the text does not describe the model.
+    """The YAML text with a new beginning of a model's description, if it begins with ``before``.
+    Raises ``LookupError`` if the text does not describe the model.
     """
 
     def change(document: Any) -> None:
@@ -160,7 +161,7 @@ def regrained(text: str, model: str, before: str, after: str) -> str:
 
 
 def with_topics(text: str, formats: Mapping[str, str], *, from_kafka: bool = True) -> str:
-    """The text of dbt_project.yml with more entries at the end of ``vars.topics``: topics and their
+    """The text of dbt_project.yml with more entries at the end of ``vars.topics``: topics, their
     formats, and whether Kafka brings them. Raises ``ConfigurationError`` if it has no such list.
     """
     beside = {} if from_kafka else {"kafka": False}

@@ -1,17 +1,17 @@
-"""Whether the keys of messages are keys of their rows, as the messages themselves tell.
+"""Evidence from messages on whether their keys identify rows.
 
-Debezium's ``message.key.columns`` lets messages have any columns for a key. Of a key of rows, no
-row is inserted while one is there, and no update gives a row another key: Debezium ships those as
-a delete and an insert.
+Debezium's ``message.key.columns`` lets messages have any columns as their key. With a key that
+identifies rows, no row is inserted while one exists, and no update changes a row's key: Debezium
+ships such an update as a delete and an insert.
 
     {"customer":7}  c  {"id":1,"customer":7}
     {"customer":7}  c  {"id":2,"customer":7}      two rows of one key
 
-Messages come at least once, so an insert that was there before says nothing. Nor does one of a
-source whose inserts are upserts. Rows of a snapshot are compared within one: with the same place in
-the source's log.
+Messages come at least once, so a repeated insert is no evidence. Nor is an insert of a source
+whose inserts are upserts. Rows of a snapshot are compared within that snapshot: with the same
+place in the source's log.
 
-Some keys are looked at, those of the least digests, and the first of their events: what is kept
+A sample of keys is examined, those with the least digests, with their first events. So the state
 does not grow with the topic, and profiles of parts add up to that of the whole.
 """
 
@@ -29,30 +29,30 @@ from python_udfs.debezium.keys import key_text
 KEYS_KEPT: Final = 512
 EVENTS_KEPT: Final = 16
 _TRUNCATES_KEPT: Final = 64
-# The connectors of databases in which an insert replaces the row that is there; and one that ships
-# a row's new key in an update.
+# The connectors of databases in which an insert replaces an existing row; and a connector that
+# ships a row's new key in an update.
 _UPSERTING: Final = tuple(
     b'"connector":"%b"' % name for name in (b"cassandra", b"scylla", b"yugabytedb")
 )
 _MOVING: Final = b'"connector":"TiCDC"'
-# Where in the source's log a row was read.
+# The place in the source's log at which a row was read.
 _PLACES: Final = ("lsn", "file", "pos", "scn", "commit_scn", "change_lsn", "commit_lsn")
 
 
 class KeyEvent(NamedTuple):
-    """What an event says of its key."""
+    """The evidence of an event about its key."""
 
     position: tuple[Any, ...]
     operation: str
     image: int
-    """A digest of the row; 0 of a delete."""
+    """A digest of the row; 0 for a delete."""
     place: str
-    """Of a row of a snapshot, where that was taken."""
+    """For a row of a snapshot, the snapshot's place."""
 
 
 @dataclass(slots=True)
 class Reinserted:
-    """What keys say that have rows inserted again."""
+    """Evidence of keys for which rows were inserted again."""
 
     keys: int = 0
     looked_at: int = 0
@@ -62,19 +62,19 @@ class Reinserted:
 
 @dataclass(slots=True, eq=False)
 class KeyEvidence:
-    """What the events say of keys of some names."""
+    """The evidence of events about keys with the same names."""
 
     events: dict[int, list[KeyEvent]] = field(default_factory=dict)
-    """By digests of keys: the least, with their first events."""
+    """The first events of the keys with the least digests, by digest."""
     moved: int = 0
-    """Updates whose rows have another key before than after."""
+    """Updates in which the row's key differs between before and after."""
     moved_at: tuple[Any, ...] | None = None
     kept: set[str] | None = None
-    """The columns that none of those has changed."""
+    """The columns that no such update has changed."""
     _limit: int = 2**64
 
     def add(self, event: Event, position: tuple[Any, ...]) -> None:
-        """Take an event with a key into account."""
+        """Record an event with a key."""
         if event.operation not in (INSERT, SNAPSHOT, DELETE) or event.record_key is None:
             return
         key = _digest(event.record_key)
@@ -97,12 +97,12 @@ class KeyEvidence:
         images: tuple[Mapping[str, Any], Mapping[str, Any]],
         position: tuple[Any, ...],
     ) -> None:
-        """Take an update with both of its images into account."""
+        """Record an update with both of its images."""
         before, after = images
         was, now = ({name: image.get(name) for name in names} for image in images)
         if None in (*was.values(), *now.values()) or _MOVING in (event.metadata or b""):
             return
-        # A number is the same one, whatever its scale.
+        # Equal numbers are equal, whatever their scale.
         if was == now or key_text(was) == key_text(now):
             return
         self.moved += 1
@@ -111,7 +111,7 @@ class KeyEvidence:
         self.kept = unchanged if self.kept is None else self.kept & unchanged
 
     def merge(self, other: "KeyEvidence") -> None:
-        """Take over what was seen elsewhere."""
+        """Add the evidence of another part."""
         for key, events in other.events.items():
             self._keep(key, events)
         self.moved += other.moved
@@ -130,8 +130,8 @@ class KeyEvidence:
             self._limit = max(self.events)
 
     def reinserted(self, truncates: Sequence[tuple[Any, ...]]) -> Reinserted:
-        """What keys there are that have a row inserted while another one is there; ``truncates``
-        are the positions at which there was none.
+        """The keys for which a row is inserted while another one exists; ``truncates`` are the
+        positions at which all rows went.
         """
         found = Reinserted(looked_at=len(self.events))
         for events in self.events.values():
@@ -145,7 +145,7 @@ class KeyEvidence:
 def _second_row(
     events: Sequence[KeyEvent], truncates: Sequence[tuple[Any, ...]]
 ) -> tuple[Any, ...] | None:
-    """The position of the first event that brings a row where another one is."""
+    """The position of the first event that brings a row while another one exists."""
     seen: set[int] = set()
     last: KeyEvent | None = None
     for event in events:
@@ -156,7 +156,7 @@ def _second_row(
             last = None
         is_new = event.image not in seen
         seen.add(event.image)
-        # A snapshot reads again what is there.
+        # A snapshot reads existing rows again.
         is_second = (
             last is not None
             and is_new
@@ -170,7 +170,7 @@ def _second_row(
 
 
 def add_truncate(truncates: list[tuple[Any, ...]], position: tuple[Any, ...]) -> None:
-    """Keep the position of a truncate, of the first ones."""
+    """Keep the position of a truncate, if it is among the first."""
     insort(truncates, position)
     del truncates[_TRUNCATES_KEPT:]
 
@@ -187,7 +187,7 @@ _metadata_of = msgspec.json.Decoder(_Metadata, float_hook=str).decode
 
 
 def _place(metadata: bytes) -> str:
-    """Where in its log the source has taken a snapshot, empty if that isn't said."""
+    """The place in the source's log at which it took a snapshot, empty without one."""
     try:
         source = _metadata_of(metadata or b"{}").source
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The files of a new table in the project's style: change log, gold table, descriptions.
 
-A table is declared once: key, columns, types and source fields in its change log. Gold is one line;
-its description is the contract, and what describes the columns of the change log too.
+A table is declared once: key, columns, types and source fields in its change log. Gold is one
+line; its description is the contract, and also describes the change log's columns.
 """
 
 import json
@@ -33,27 +33,27 @@ class Spec(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A source table, and what its models are to be."""
+    """A source table, and the declaration of its models."""
 
     name: str
     source: TableId
     topics: Sequence[str]
     formats: Sequence[str]
     key: Sequence[Spec]
-    """Empty for Aerospike, and of a table without a key."""
+    """Empty for Aerospike, and for a table without a key."""
     columns: Sequence[Spec]
     several_sources: bool = False
     """Whether the change log takes events of several source tables."""
     message_key: Sequence[Sequence[str]] = ()
-    """The names of the messages' own keys, where they are others on purpose."""
+    """The names of the messages' own keys, where they differ on purpose."""
     order_by: str | Sequence[str] | None = None
-    """What its change log is ordered by before Kafka's log."""
+    """The order of its change log before Kafka's."""
     order_said: str | None = None
-    """The order of its source in which all of its events say their places, if any."""
+    """The source order in which all of its events give a place, if any."""
 
     @property
     def fold(self) -> Fold:
-        """What its gold table has, by what its change log declares."""
+        """The fold of its gold table, from its change log's declaration."""
         is_aerospike = self.source.is_aerospike
         return fold_of_log.fold(
             declarations.change_log(
@@ -117,7 +117,7 @@ def changes_sql(table: Table) -> str:
             "source_schema": source.schema,
             "source_table": source.table,
         }
-        # What is not named is null; the table is always said.
+        # Unnamed parts are null; the table is always named.
         where = {
             name: value
             for name, value in where.items()
@@ -137,7 +137,7 @@ def changes_sql(table: Table) -> str:
     return "\n".join([*lines, "    )", "}}", ""])
 
 
-# Not by itself: a source that counts anew after a failover would have all its changes passed over.
+# Not by default: if a source counts anew after a failover, all its changes would be ignored.
 _PROPOSED_ORDER: Final = (
     "{{# order_by={} keeps what is sent again from undoing later changes: docs/current-state.md #}}"
 )
@@ -149,12 +149,12 @@ def _pattern_lines(topics: Sequence[str]) -> list[str]:
         return [line]
     parts = [quoted(topic_pattern([topic]) + "|") for topic in topics[:-1]]
     parts.append(quoted(topic_pattern(topics[-1:])))
-    # Literals beside each other are one, in Jinja as in Python.
+    # Adjacent literals are one, in Jinja as in Python.
     return ["        topic=(", *(f"            {part}" for part in parts), "        ),"]
 
 
 def message_key_text(keys: Sequence[Sequence[str]]) -> str:
-    """Names of messages' own keys as a model says them."""
+    """Names of messages' own keys as a model declares them."""
     lists = [f"[{', '.join(map(quoted, names))}]" for names in keys]
     return lists[0] if len(lists) == 1 else f"[{', '.join(lists)}]"
 
@@ -181,10 +181,10 @@ def gold_sql(table: Table) -> str:
 
 
 def description_node(text: str, indent: int) -> str:
-    """A description that starts so many columns from the left: folded where it is too long."""
+    """A description starting at column ``indent``: folded if it is too long."""
     text = _prose(text)
     room = _WIDTH - indent - 2
-    # With quotes, should it need them.
+    # With the quotes that it may need.
     if len("  description: ") + len(text) <= room:
         return scalar(text)
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
@@ -193,13 +193,13 @@ def description_node(text: str, indent: int) -> str:
     for line in lines[:-1]:
         end += len(line) + 1
         folds.append(end)
-    # As ruamel's own loader does, which adds it to a class that does not declare it.
+    # As ruamel's own loader does, which adds the attribute to a class that does not declare it.
     folded.fold_pos = folds  # type: ignore[attr-defined]
     return folded
 
 
 def _prose(text: str) -> str:
-    """Text for a description: one line, and nothing that dbt would take for Jinja."""
+    """Text for a description: one line, without anything that dbt would read as Jinja."""
     plain = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return re.sub(r"([{}])(?=[{}%#])|(?<=[%#])(?=})", r"\1 ", plain)
 
@@ -213,7 +213,7 @@ def type_node(type_name: str) -> str:
 
 
 def column_node(spec: Spec) -> CommentedMap:
-    """A column in the list of a model's columns."""
+    """A column for the list of a model's columns."""
     return _column_node(spec.column, description_node(spec.description, 8), spec.type)
 
 
@@ -245,7 +245,7 @@ def changes_yml(table: Table) -> str:
 
 
 def gold_yml(table: Table) -> str:
-    """The description of the gold table, its contract."""
+    """The description of the gold table, which is its contract."""
     fold = table.fold
     described = {spec.column: spec for spec in (*table.key, *table.columns)}
     columns = [
@@ -278,7 +278,7 @@ _WRITERS: Final = {
 
 
 def _origin(table: Table) -> str:
-    # A format that was added has no product's name.
+    # A newly added format has no product's name.
     writers = " and ".join(_WRITERS.get(name, f"the writer of {name}") for name in table.formats)
     topics = " and ".join(f"`{topic}`" for topic in table.topics)
     return f"as {writers} ships them in the topic{'s' if len(table.topics) > 1 else ''} {topics}"
@@ -306,7 +306,7 @@ def _describe_changes(table: Table) -> str:
 
 
 def grain(key: Iterable[str]) -> str:
-    """How the description of a gold table begins."""
+    """The beginning of a gold table's description."""
     columns = " and ".join(f"`{_prose(column)}`" for column in key) or "row of the source"
     return f"One row per {columns} that exists now"
 

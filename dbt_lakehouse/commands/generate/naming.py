@@ -1,12 +1,11 @@
-"""Names: of a source table's models, and of its columns.
+"""The names of a source table's models, and of its columns.
 
-A model is named like the table, in lower snake case. Where another table of the lake is called so
-too, or a model of another source, or where SQL keeps the name for itself, it is database, schema
-and table; then the topic; at last these with a digest. So the name of a table does not depend on
-which of them was generated first, only on what has landed by then; a model that is there keeps its
-name, and a table that comes later takes a longer one. Columns keep the names that they have at the
-source, whatever the case; only what no column can be called is changed, and the model maps it
-(`{"name": "the field"}`).
+A model is named like the table, in lower snake case. If another table of the lake or a model of
+another source has the same name, or SQL reserves it, the name is database, schema and table; then
+the topic; finally these with a digest. So a table's name does not depend on which table was
+generated first, only on what has landed by then. An existing model keeps its name, and a later
+table takes a longer one. Columns keep their names at the source, whatever the case; only names
+that no column can have are changed, and the model maps them (`{"name": "the field"}`).
 """
 
 import re
@@ -26,7 +25,7 @@ _PLAIN_COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MODEL_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _LONGEST: Final = 100
 
-# What SQL engines keep for themselves: `select * from gold.order` works in Spark and nowhere else.
+# Words reserved by SQL engines: `select * from gold.order` works only in Spark.
 RESERVED: Final = frozenset(
     """
     all alter and any array as asc authorization begin between both by call case cast check collate
@@ -45,10 +44,10 @@ RESERVED: Final = frozenset(
 
 
 def snake(text: str) -> str:
-    """A name in lower snake case, of letters, digits and underscores; empty if nothing is left."""
+    """A name in lower snake case, of letters, digits and underscores; may be empty."""
     plain = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
     plain = "".join(each for each in plain if not unicodedata.combining(each))
-    # Letters of other alphabets have no place in a file's name: their numbers tell them apart.
+    # Letters of other alphabets can't be in a file's name: their code points distinguish them.
     plain = "".join(
         f"u{ord(each):x}" if each.isalpha() and not each.isascii() else each for each in plain
     )
@@ -62,11 +61,11 @@ def entity_names(
     taken: Collection[str],
     suffixes: Iterable[str] = ("_changes",),
 ) -> dict[TableId, str]:
-    """A name for each table, none of them taken or reserved, no two the same.
+    """A unique name for each table, neither taken nor reserved.
 
     ``tables``: the tables with the topics that they come in. ``others``: further tables of the
-    lake, each with a topic. ``suffixes``: those of the models that are made beside the one of that
-    name.
+    lake, each with a topic. ``suffixes``: those of the models that are made beside the one of
+    that name.
     """
     choices = {table: _choices(table, min(topics)) for table, topics in tables.items()}
     contested = Counter(name for names in choices.values() for name in names)
@@ -88,12 +87,12 @@ def entity_names(
 
 
 def shortest(table: TableId, topic: str) -> str:
-    """The name that a table has if nothing else is called so."""
+    """The name of a table if it is the only one with that name."""
     return _choices(table, topic)[0]
 
 
 def _choices(table: TableId, topic: str) -> list[str]:
-    """Names from short to long, each once; nothing else has the last one."""
+    """Names from short to long, without duplicates; the last one is unique."""
     database, schema, name = (snake(part or "") for part in table[:3])
     if table.is_aerospike and not name:
         schema, name = "", schema
@@ -108,8 +107,8 @@ def _choices(table: TableId, topic: str) -> list[str]:
 def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict[str, str]:
     """A column for each field: its own name, if a column can have it.
 
-    ``taken``: the columns that are there already, and their fields, None for one of no field; they
-    stay. Spark doesn't tell ``id`` from ``ID``, so the second one is ``ID_2``.
+    ``taken``: the existing columns, which stay, and their fields, None without one. Spark doesn't
+    distinguish ``id`` and ``ID``, so the second one is ``ID_2``.
     """
     used = {column.lower() for column in taken}
     names = {field: column for column, field in taken.items() if field is not None}
@@ -135,10 +134,10 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict
 
 
 def _is_technical(name: str) -> bool:
-    # What begins with `_is_` may be a step's name one day.
+    # A name that begins with `_is_` may become that of a step.
     return name.startswith("_is_") or name.lower() in columns.RESERVED
 
 
 def needs_quotes(column: str) -> bool:
-    """Whether SQL that dbt writes can't have the name bare."""
+    """Whether SQL that dbt writes needs quotes around the name."""
     return not _PLAIN_COLUMN.fullmatch(column) or column.lower() in RESERVED

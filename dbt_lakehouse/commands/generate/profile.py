@@ -1,8 +1,8 @@
-"""What the events of a topic say about its tables: which there are, their columns, keys and types.
+"""The profile of a topic's events: its tables, their columns, keys and types.
 
-A ``TopicProfile`` is made of messages, one by one, and profiles of parts are merged into that of
-the whole; nothing in it grows with the number of events. It is pure Python: Spark only deals the
-messages out (``scan``).
+A ``TopicProfile`` is made from messages, one by one, and the profiles of parts are merged;
+nothing in it grows with the number of events. It is pure Python: Spark only distributes the
+messages (``scan``).
 """
 
 from collections import Counter
@@ -42,23 +42,23 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 from python_udfs.typed.images import is_of_document
 
-# What says which tables there are.
+# Operations that show which tables exist.
 OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
 ROW_OPERATIONS: Final = OPERATIONS - {DELETE, TRUNCATE}
-"""Those behind which there is a row."""
+"""Operations after which a row exists."""
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _MAX_PARTS: Final = 64
 _MAX_EVIDENCE: Final = 8
-# Of these an update never gives a row another key.
+# In these formats an update never changes a row's key.
 _KEYS_STAY: Final = frozenset({"debezium_json", "debezium_avro"})
 
 
 NO_TIME: Final = -(2**63)
-"""The timestamp of a message without any: before all others."""
+"""The timestamp of a message without one: before all others."""
 
 
 class Position(NamedTuple):
-    """Where a message is. Compares as the log does, but for timestamps that go back."""
+    """The place of a message. It compares in the log's order, unless timestamps go back."""
 
     timestamp: int
     """Microseconds since the epoch, or ``NO_TIME``."""
@@ -68,7 +68,7 @@ class Position(NamedTuple):
 
 
 class TableId(NamedTuple):
-    """The source table of an event; Aerospike: namespace and set."""
+    """The source table of an event; for Aerospike, namespace and set."""
 
     database: str | None
     schema: str | None
@@ -77,7 +77,7 @@ class TableId(NamedTuple):
 
     @property
     def order(self) -> tuple[tuple[bool, str], ...]:
-        """Sorts tables, also those whose names differ only in what is missing."""
+        """A sort key for tables, even if their names differ only in missing parts."""
         return tuple((part is not None, part or "") for part in self[:3])
 
     def __str__(self) -> str:
@@ -91,21 +91,21 @@ class Column:
     """A field of a table's row images and keys."""
 
     first: tuple[Position, int]
-    """Where it was seen or declared first, and its place there."""
+    """The position at which it first appeared or was declared, and its index there."""
     values: Values = field(default_factory=Values)
     declared: dict[Declared, tuple[Position, Position]] = field(default_factory=dict)
     """Each declaration with its first and its last position."""
     in_image: bool = False
-    """False for what only keys have."""
+    """False for a field that only keys have."""
     afters: int = 0
-    """In how many images after a change it has a value."""
+    """The number of images after a change in which it has a value."""
     unavailable: int = 0
-    """How many changes leave it as it was without saying its value."""
+    """The number of changes that leave it unchanged without giving its value."""
     defaulted: int = 0
-    """In how many rows after a change it may be null, and has the default of its schema."""
+    """The number of rows after a change in which it may be null, and has its schema's default."""
 
     def declare(self, declared: Declared, first: Position, last: Position) -> None:
-        """Note that a schema between two positions has it."""
+        """Record a declaration between two positions."""
         known = self.declared.get(declared, (first, last))
         self.declared[declared] = (min(known[0], first), max(known[1], last))
 
@@ -115,7 +115,7 @@ class Column:
         return [declared.type for declared, _ in newest_last]
 
     def merge(self, other: "Column") -> None:
-        """Take over what was seen elsewhere."""
+        """Add the values of another part."""
         self.first = min(self.first, other.first)
         self.values.merge(other.values)
         for declared, (first, last) in other.declared.items():
@@ -128,39 +128,41 @@ class Column:
 
 @dataclass(slots=True, eq=False)
 class TableProfile:
-    """All that the messages say about one source table."""
+    """The profile of one source table."""
 
     blocks: dict[Block, tuple[Position, Position]] = field(default_factory=dict)
     """Schema blocks with their first and last position, until ``settle``."""
     events: int = 0
     images: int = 0
-    """How many row images there were."""
+    """The number of row images."""
     afters: int = 0
-    """How many of them show a row after a change: those are whole."""
+    """The number of images after a change, which are complete."""
     formats: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     orders: set[str | None] = field(default_factory=set)
-    """In which order of their source its events say their places, None for none."""
+    """The source orders in which its events give their places, None for none."""
     columns: dict[str, Column] = field(default_factory=dict)
     keys: dict[tuple[str, ...], Position] = field(default_factory=dict)
-    """The names of the keys' fields, and where such a key was last."""
+    """The names of the keys' fields, and the last position with such a key."""
     evidence: dict[tuple[str, ...], KeyEvidence] = field(default_factory=dict)
     truncates: list[tuple[Any, ...]] = field(default_factory=list)
-    """The first positions at which the table was emptied."""
+    """The first positions of truncates."""
     keyless: int = 0
-    """How many changes of a row came without a key."""
+    """The number of row changes without a key."""
     snapshots_begun: int = 0
     snapshots_ended: int = 0
-    """How many events say that they are the first of a snapshot of the table, or the last."""
+    """The number of events that are marked as the first, or the last, of a snapshot of
+    the table.
+    """
     labels: dict[tuple[str, Labels], None] = field(default_factory=dict)
-    """Columns of labels, with what is known of them."""
+    """Columns of labels (ENUM, SET), with the known facts about them."""
     parts: set[str] = field(default_factory=set)
-    """Paths of what updates have changed inside of fields, some of them."""
+    """Paths inside of fields that updates have changed, a sample."""
     schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
-    """The columns of each schema version in its order, and where it was last."""
+    """The columns of each schema version in its order, and its last position."""
 
     def column(self, name: str, position: Position, place: int) -> Column:
-        """The column of a field, made if it is new."""
+        """The column of a field, created if it is new."""
         column = self.columns.get(name)
         if column is None:
             column = self.columns[name] = Column((position, place))
@@ -169,12 +171,12 @@ class TableProfile:
         return column
 
     def declare(self, block: Block, position: Position) -> None:
-        """Note that a message has a schema block."""
+        """Record a message's schema block."""
         first, last = self.blocks.get(block, (position, position))
         self.blocks[block] = (min(first, position), max(last, position))
 
     def settle(self) -> None:
-        """Turn the noted blocks into what they say about the columns."""
+        """Turn the recorded blocks into declarations of the columns."""
         for block, (first, last) in self.blocks.items():
             for place, (name, declarations) in enumerate(block.columns.items()):
                 column = self.column(name, first, place)
@@ -187,7 +189,7 @@ class TableProfile:
         self.blocks.clear()
 
     def merge(self, other: "TableProfile") -> None:
-        """Take over what was seen elsewhere."""
+        """Add the profile of another part."""
         self.events += other.events
         self.images += other.images
         self.afters += other.afters
@@ -215,7 +217,7 @@ class TableProfile:
                 mine[names] = max(mine.get(names, position), position)
 
     def ordered_columns(self) -> list[str]:
-        """Fields as the newest schema has them, then the others as they came."""
+        """Fields in the order of the newest schema, then the others in order of appearance."""
         newest = max(self.schemas, key=lambda names: self.schemas[names], default=())
         place = {name: index for index, name in enumerate(newest)}
         return sorted(
@@ -225,7 +227,7 @@ class TableProfile:
 
 
 class TopicProfile:
-    """The tables of a topic, and what else was in it."""
+    """The tables of a topic, and everything else in it."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -236,7 +238,7 @@ class TopicProfile:
 
     @property
     def undecodable(self) -> str | None:
-        """What can't be decoded, for people; None if that is nothing."""
+        """A note on undecodable messages; None without any."""
         if not self.errors:
             return None
         errors = ", ".join(f"{count} {code}" for code, count in sorted(self.errors.items()))
@@ -253,7 +255,7 @@ class TopicProfile:
         position: Position,
         headers: Headers | None = None,
     ) -> None:
-        """Take one message into account."""
+        """Record one message."""
         self.messages += 1
         is_aerospike = format_name in AEROSPIKE_FORMATS
         for event in decode_payload(format_name, key, value, headers):
@@ -304,12 +306,12 @@ class TopicProfile:
         return table
 
     def settle(self) -> None:
-        """Make the profile complete: before it is merged or read."""
+        """Complete the profile, before it is merged or read."""
         for table in self.tables.values():
             table.settle()
 
     def merge(self, other: "TopicProfile") -> None:
-        """Take over what was seen elsewhere."""
+        """Add the profile of another part."""
         self.messages += other.messages
         self.errors.update(other.errors)
         self.error_example = self.error_example or other.error_example
@@ -322,8 +324,8 @@ class TopicProfile:
 
 
 def _is_null_value(format_name: str, event: Event) -> bool:
-    """Whether an event is a null value that deletes a row: it says nothing of the table, which may
-    have another name where rows say it.
+    """Whether an event is a null value that deletes a row: it does not tell the table, which may
+    have another name in rows.
     """
     is_row = event.before is not None or event.operation != DELETE
     # A change event that deletes names its table.
@@ -386,7 +388,7 @@ def _add_row(
 
 
 def _declare_types(table: TableProfile, event: Event, position: Position) -> None:
-    """Note which of Canal's columns are base64, which looks like text, and which have labels."""
+    """Record Canal's base64 columns, which look like text, and columns with labels."""
     metadata = _object(event.metadata or b"{}")
     types, sql_types = (metadata.get(name) or {} for name in ("mysqlType", "sqlType"))
     for name, declared in types.items():
@@ -398,7 +400,7 @@ def _declare_types(table: TableProfile, event: Event, position: Position) -> Non
             table.labels[name, labels_of(declared, sql_types.get(name))] = None
 
 
-# What MongoDB's types become; of decimals the values tell.
+# The types that MongoDB's types become; those of decimals follow from the values.
 _BSON_TYPES: Final = {
     "objectId": "string",
     "date": "timestamp",
@@ -422,7 +424,7 @@ def _bson(event: Event) -> dict[str, Any] | None:
 
 
 def _declare_bson(table: TableProfile, bson: dict[str, Any], position: Position) -> None:
-    """Note which types the fields of documents have."""
+    """Record the types of documents' fields."""
     for types in bson.values():
         for name, told in types.items() if type(types) is dict else ():
             if name not in table.columns or type(told) is not str:
@@ -447,8 +449,8 @@ def _add_fields(
 
 # --- Aerospike's bins -----------------------------------------------------------------------------
 
-# What metadata.bins calls a bin's type, in MessagePack and in JSON. Lists, maps and GeoJSON are
-# left to their values, and a nil says nothing.
+# The names of a bin's type in metadata.bins, in MessagePack and in JSON. The types of lists, maps
+# and GeoJSON follow from the values, and a nil has none.
 _BIN_TYPES: Final[dict[Any, Declared]] = {
     1: Declared("INTEGER", "bigint"),
     2: Declared("DOUBLE", "double"),
@@ -476,7 +478,7 @@ def _add_bins(table: TableProfile, event: Event, position: Position) -> None:
         return
     table.images += 1
     after = _object(event.after)
-    # Flat JSON says nothing of most bins.
+    # Flat JSON does not tell the type of most bins.
     notes = _object(event.metadata).get("bins", {}) if event.metadata is not None else {}
     for place, (name, value) in enumerate(after.items()):
         column = table.column(name, position, place)
@@ -485,12 +487,13 @@ def _add_bins(table: TableProfile, event: Event, position: Position) -> None:
         nested = note.get("nested", {})
         declared = _BIN_TYPES.get(note.get("type"))
         if nested == {"$": "bin"}:
-            # Of a particle type that no page lists (Python's and others' serialized objects).
+            # A particle type outside of the documentation (serialized objects of Python and
+            # others).
             declared, nested = Declared(f"type {note['type']}", "binary"), {}
         if declared is not None:
             column.declare(declared, position, position)
         if value is not None:
             column.values.add(value)
-            # Binary values in a list look like text; NaN among numbers is one of them.
+            # Binary values in a list look like text, and NaN counts as a number.
             if any(kind != "float" for kind in nested.values()):
                 column.values.opaque = True

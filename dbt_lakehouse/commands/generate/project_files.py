@@ -1,4 +1,4 @@
-"""The files of the dbt project: where models and their descriptions are, read and written."""
+"""Read and write the files of models and their descriptions in a dbt project."""
 
 from collections.abc import Iterable, Mapping
 from difflib import unified_diff
@@ -34,7 +34,7 @@ class ProjectFiles:
             raise GenerateError(f"{folder} can't be written, and models are made there")
 
     def models(self) -> Models:
-        """What the project has."""
+        """The models of the project."""
         return self.read(
             path
             for folders, suffixes in (
@@ -47,7 +47,7 @@ class ProjectFiles:
         )
 
     def read(self, paths: Iterable[Path]) -> Models:
-        """What these of its files declare."""
+        """The models in these files."""
         return sources.read_models(paths, self.text)
 
     def text(self, path: Path) -> str:
@@ -59,7 +59,7 @@ class ProjectFiles:
         path.write_text(text)
 
     def description_of(self, model: str, path: Path) -> Path | None:
-        """The YAML file that describes a model. Raises ``GenerateError`` if that can't be told."""
+        """The YAML file that describes a model. Raises ``GenerateError`` if it is ambiguous."""
         beside = path.with_suffix(".yml")
         candidates = [beside] if beside.exists() else []
         for folder in self.model_folders:
@@ -79,7 +79,7 @@ class ProjectFiles:
         return path.relative_to(self.root).as_posix()
 
     def write_new(self, files: Mapping[Path, str], outcome: Outcome) -> None:
-        """Write files that are not there yet. Raises ``GenerateError`` if one is."""
+        """Write new files. Raises ``GenerateError`` if one exists."""
         taken = [self.shown(path) for path in files if path.exists()]
         if taken:
             raise GenerateError(f"{', '.join(taken)} would be overwritten: move it, or give --name")
@@ -88,7 +88,7 @@ class ProjectFiles:
             outcome.files.append(self.shown(path))
 
     def rewrite(self, path: Path, text: str, outcome: Outcome) -> None:
-        """Give a file its new text, if that is another."""
+        """Change a file's text, if it differs."""
         if self.text(path) != text:
             self._write(path, text)
             shown = self.shown(path)
@@ -97,25 +97,25 @@ class ProjectFiles:
 
 
 class PlannedFiles(ProjectFiles):
-    """The files of the dbt project, of which none is written: new texts are kept in memory."""
+    """The files of the dbt project, without writing any: new texts are kept in memory."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._planned: dict[Path, str] = {}
 
     def text(self, path: Path) -> str:
-        """The text that a file would have by now."""
+        """The text that a file would have."""
         return self._planned[path] if path in self._planned else path.read_text()
 
     def plan(self, path: Path, text: str) -> None:
-        """Have a file get a text."""
+        """Plan a file's text."""
         self._planned[path] = text
 
     def _write(self, path: Path, text: str) -> None:
         self.plan(path, text)
 
     def shown_texts(self) -> str:
-        """What would be written, for people: new files, and of others the lines that differ."""
+        """The planned changes as text: new files in full, and the changed lines of others."""
         return "\n\n".join(self._shown_text(path, text) for path, text in self._planned.items())
 
     def _shown_text(self, path: Path, text: str) -> str:

@@ -1,5 +1,5 @@
-"""Another key for a table: whether the messages' own is one of its rows, when it has changed at the
-source, and what of a change log's model becomes another one then.
+"""Change a table's key: whether the messages' own key identifies rows, whether it has changed at
+the source, and the resulting changes to a change log's model.
 """
 
 import ast
@@ -23,10 +23,9 @@ _WIDTH: Final = 100
 
 
 def doubt(profile: TableProfile, names: Sequence[str], entity: str) -> str | None:
-    """Why columns are no key of the rows of a table, as far as its messages tell; None if they may
-    be one.
+    """The evidence in a table's messages that columns don't identify its rows; None if they may.
 
-    Columns that are called like a key are believed, unless another one is too: deletes may have
+    Columns that are named like a key are trusted, unless another column is too: deletes may have
     been lost, or left out. Then there is a hint.
     """
     evidence = profile.evidence.get(tuple(sorted(names)))
@@ -45,7 +44,7 @@ def doubt(profile: TableProfile, names: Sequence[str], entity: str) -> str | Non
 
 
 def hint(profile: TableProfile, names: Sequence[str]) -> str | None:
-    """A note on what messages say against a key that is believed; None for nothing."""
+    """A note on messages that contradict a trusted key; None without any."""
     evidence = profile.evidence.get(tuple(sorted(names)))
     if evidence is None:
         return None
@@ -78,13 +77,13 @@ def _shown(position: Sequence[object]) -> str:
 
 
 def newest_key(profile: TableProfile) -> tuple[str, ...] | None:
-    """The names of the newest messages' keys; None if they have none."""
+    """The names of the newest messages' keys; None without keys."""
     return max(profile.keys, key=lambda names: profile.keys[names], default=None)
 
 
 def beside(profile: TableProfile, key: Sequence[str], *, is_doubtful: bool) -> list[list[str]]:
-    """What a model has to say of the messages' own keys beside the declared one, which the call has
-    named; nothing if the newest ones are that.
+    """The messages' own keys that a model has to declare beside the key that the call has named;
+    empty if the newest ones have that key.
     """
     others = [sorted(names) for names in profile.keys if {*names} != {*key}]
     newest = newest_key(profile)
@@ -97,20 +96,20 @@ def beside(profile: TableProfile, key: Sequence[str], *, is_doubtful: bool) -> l
 
 
 class Rekeyed(NamedTuple):
-    """A change log's key as it is to be."""
+    """The new key of a change log."""
 
     key: list[Spec]
     added: list[Spec]
-    """Those of them that the log has not declared yet."""
+    """Key columns that the log has not declared yet."""
     renamed: list[str]
-    """Columns that stay, and whose field has another case now."""
+    """Columns that stay, and whose field has changed its case."""
     left: list[str]
-    """Columns that were of the key."""
+    """Columns that leave the key."""
 
 
 def changed_key(log: ChangeLog, profile: TableProfile) -> list[str] | None:
-    """The fields of the newest messages' keys, if those have changed since the log was declared;
-    None if its key is theirs, or its author's own.
+    """The fields of the newest messages' keys, if they have changed since the log was declared;
+    None if the log has the same key, or one of its author's choice.
     """
     newest, has = newest_key(profile), {*log.key_fields}
     if newest is None or not has or {*newest} == has or log.message_key == message_keys.ANY:
@@ -126,10 +125,10 @@ def changed_key(log: ChangeLog, profile: TableProfile) -> list[str] | None:
 
 
 def rekeyed(log: ChangeLog, fields: Sequence[str], profile: TableProfile) -> Rekeyed:
-    """What the columns of another key are: those that the log declares stay what they are."""
+    """The columns of a new key: those that the log declares stay as they are."""
     by_field: dict[str, Entry] = {}
     by_case: dict[str, Entry] = {}
-    # A field may be of several columns: that of the key is its first.
+    # A field may have several columns: that of the key comes first.
     for entry in sorted(log.entries.values(), key=lambda entry: entry.column not in log.key):
         if not entry.is_inside:
             by_field.setdefault(entry.field, entry)
@@ -154,8 +153,8 @@ def rekeyed(log: ChangeLog, fields: Sequence[str], profile: TableProfile) -> Rek
 
 
 def pieces(log: ChangeLog, new: Rekeyed, said: Sequence[Sequence[str]]) -> list[Piece]:
-    """The changes to a model's text: the columns of the key go there, those that were go behind,
-    and ``said`` is what it says of the messages' own keys.
+    """The changes to a model's text: the new key's columns move into the key, the former key's
+    columns move behind, and ``said`` declares the messages' own keys.
     """
     columns = {spec.column for spec in new.key}
     out = [_key_piece(log.call, new.key)]
@@ -169,7 +168,7 @@ def pieces(log: ChangeLog, new: Rekeyed, said: Sequence[Sequence[str]]) -> list[
 
 
 def message_key_pieces(log: ChangeLog, said: Sequence[Sequence[str]]) -> list[Piece]:
-    """The change that has a model say which keys messages may have beside those it says already."""
+    """The changes that add the keys that messages may have to a model's declaration."""
     if not said or log.message_key == message_keys.ANY:
         return []
     known = list(log.message_key or [])
@@ -208,7 +207,7 @@ def _key_piece(call: Call, key: Sequence[Spec]) -> Piece:
 
 
 def _without(call: Call, argument: str, columns: Sequence[str]) -> list[Piece]:
-    """The removal of columns from a dict, with the lines that they stand on alone."""
+    """Remove columns from a dict, with the lines that they are alone on."""
     node = call.arguments[argument]
     assert isinstance(node, ast.Dict)
     out, text = [], call.text
@@ -232,7 +231,7 @@ def _without(call: Call, argument: str, columns: Sequence[str]) -> list[Piece]:
 
 
 def _in_front(call: Call, specs: Sequence[Spec], *, is_empty: bool) -> Piece:
-    """Further columns, in front of those that there are."""
+    """Insert further columns before the existing ones."""
     node = call.arguments["columns"]
     assert isinstance(node, ast.Dict)
     if not node.keys:
@@ -251,6 +250,6 @@ def _in_front(call: Call, specs: Sequence[Spec], *, is_empty: bool) -> Piece:
 
 
 def without_value(profile: TableProfile, fields: Sequence[str]) -> int:
-    """How many rows have no value of all of these."""
+    """The number of rows that lack a value in one of these."""
     afters = [profile.columns[name].afters for name in fields if name in profile.columns]
     return profile.afters - min(afters, default=0)

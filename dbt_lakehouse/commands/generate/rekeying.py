@@ -1,4 +1,4 @@
-"""Gives a change log another key: the one that a call names, or that the source has by now."""
+"""Change a change log's key to the one that a call names, or that the source now has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dbt_lakehouse.commands.generate.sources import ChangeLog, GoldModel
 
 @dataclass(frozen=True, slots=True)
 class Rekeying:
-    """A table whose models are there."""
+    """An existing table whose key changes."""
 
     files: ProjectFiles
     table: TableId
@@ -27,10 +27,10 @@ class Rekeying:
     def keyed_anew(
         self, log: ChangeLog, named: tuple[Sequence[str], str], outcome: Outcome
     ) -> tuple[ChangeLog, list[Spec]]:
-        """Give the log the key that the call names (its fields, and the option that names them), or
-        the one that the messages have by now. What it says then, and the columns that are new.
+        """Give the log the key that the call names (its fields, and the option that names them),
+        or the one that the messages have now. Returns the changed log, and its new columns.
 
-        Notes why the key that it has may be none. Raises ``GenerateError`` if it can't be changed.
+        Notes doubts about the present key. Raises ``GenerateError`` if it can't be changed.
         """
         names, option = named
         if self.table.is_aerospike or "keyless" in log.call.arguments or not log.key_fields:
@@ -72,14 +72,14 @@ class Rekeying:
         return rekey.doubt(self.profile, fields, self.table.table or "")
 
     def _written(self, log: ChangeLog, pieces: Sequence[edit.Piece], outcome: Outcome) -> ChangeLog:
-        """The log as it is with the changes in place."""
+        """Write the changes. Returns the changed log."""
         if not pieces:
             return log
         self.files.rewrite(log.path, edit.edited(log.call.text, pieces), outcome)
         return self.files.read([log.path]).logs[0]
 
     def _refuse_choice(self, new: rekey.Rekeyed) -> None:
-        """Stop at a gold model that chooses a column as a value that is of the key now."""
+        """Refuse a gold model that selects a column as a value which is now in the key."""
         chosen = [] if self.gold is None else self.gold.columns or []
         moved = [spec.column for spec in new.key if spec.column in chosen]
         if moved and self.gold is not None:
@@ -89,7 +89,7 @@ class Rekeying:
             )
 
     def _tell(self, log: ChangeLog, new: rekey.Rekeyed, outcome: Outcome) -> None:
-        """Say what has changed, and what a build will do."""
+        """Report the changes, and what a build will do."""
         key = ", ".join(spec.column for spec in new.key)
         outcome.changes.append(f"~ key: {', '.join(log.key)} -> {key}")
         of_gold = "" if self.gold is None else f", {self.gold.model}"
@@ -106,7 +106,7 @@ class Rekeying:
             )
 
     def _describe(self, log: ChangeLog, new: rekey.Rekeyed, outcome: Outcome) -> None:
-        """Bring the description of the gold table up to its key."""
+        """Update the description of the gold table to its key."""
         if self.gold is None or self.contract is None:
             return
         before, after = models.grain(log.key), models.grain(spec.column for spec in new.key)

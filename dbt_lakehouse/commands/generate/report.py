@@ -1,4 +1,4 @@
-"""What a call of `lakehouse generate` has done, and what keeps it from it."""
+"""The report of `lakehouse generate`, and its errors."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -8,12 +8,12 @@ from dbt_lakehouse.texts import counted, printable
 
 
 class GenerateError(LakehouseError):
-    """What keeps a model from being written; the message says what to do about it."""
+    """A model can't be written. The message gives the remedy."""
 
 
 @dataclass
 class Outcome:
-    """What has become of a source table."""
+    """The result for a source table."""
 
     source: str
     name: str | None = None
@@ -27,7 +27,7 @@ class Outcome:
 
 @dataclass
 class Report:
-    """What a call has done."""
+    """The result of a call."""
 
     topics: list[str]
     messages: int
@@ -36,16 +36,16 @@ class Report:
 
     @property
     def failed(self) -> list[Outcome]:
-        """The tables that got no models."""
+        """The tables without models."""
         return [each for each in self.tables if each.error is not None]
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return json.dumps(asdict(self))
 
     def text(self, *, with_next: bool = True, is_planned: bool = False) -> str:
-        """For people; ``with_next``, the last line is what is to be done next; ``is_planned``, the
-        files are yet to be written.
+        """As text. ``with_next``: the last line says what to do next. ``is_planned``: the files
+        are not written.
         """
         would_be = "would be " if is_planned else ""
         wrote = "would write" if is_planned else "wrote"
@@ -60,7 +60,7 @@ class Report:
             lines += [f"  {change}" for change in each.changes]
             lines += [f"  note: {note}" for note in each.notes]
             lines += [f"  {wrote} {path}" for path in each.files]
-        # Last, for among hundreds of tables they would not be found.
+        # Last: among hundreds of tables they would be overlooked.
         failed = self.failed
         if failed:
             lines.append(f"{len(failed)} of {counted(len(self.tables), 'table')} got no models:")

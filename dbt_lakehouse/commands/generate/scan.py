@@ -1,6 +1,6 @@
-"""Profiles the payloads of topics in bronze: Spark deals them out, ``profile`` looks at each.
+"""Profile the payloads of topics in bronze: Spark distributes them, ``profile`` examines each.
 
-Every payload counts: a sample would miss the one long number.
+Every payload counts: a sample would miss a single long number.
 """
 
 import json
@@ -43,16 +43,16 @@ from python_udfs.registry import (
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _EVENTS = "silver.other_events"
-# What a format is suggested by, of a topic: as many payloads, in as many bytes.
+# The sample of a topic from which a format is suggested: this many payloads, in this many bytes.
 SUGGESTION_PAYLOADS = 2000
 SUGGESTION_BYTES = 32 * 2**20
 _FAMILY = frozenset({"debezium_json", "arcion_json", "lindorm_json"})
-# Of a batch; each is decoded in every format.
+# The size of a batch; each payload is decoded in every format.
 _PAYLOADS_OF_A_GUESS = 100
 
 
 class Suggestion(NamedTuple):
-    """A format that a topic's payloads look like, and why."""
+    """The format that fits a topic's payloads, with the reason."""
 
     format: str
     why: str
@@ -65,17 +65,17 @@ def landed_topics(spark: SparkSession) -> list[str]:
 
 
 def profile_topics(spark: SparkSession, formats: Mapping[str, Formats]) -> TopicProfile:
-    """The profile of all payloads of the topics, each with its formats."""
+    """The profile of all payloads of the topics, with the formats of each."""
     return _profile(_payloads(spark.table(bronze.TABLE), list(formats)), formats)
 
 
 def tables_of(
     spark: SparkSession, formats: Mapping[str, Formats | None]
 ) -> set[tuple[TableId, str]]:
-    """All tables of the topics, each with its topic: as runs have found them, and of what they have
-    not looked at yet, the payloads say.
+    """All tables of the topics, each with its topic: as runs have found them, and from payloads
+    that they have not looked at yet.
 
-    A topic whose formats are None has the one that its messages look like.
+    A topic whose formats are None gets the one that its messages look like.
     """
     found = set()
     landed = spark.table(bronze.TABLE)
@@ -84,7 +84,7 @@ def tables_of(
         new, pairs = looked
         kinds = {topic: each and _kind(each) for topic, each in formats.items()}
         listed = [topic for topic, kind in kinds.items() if kind is not None]
-        # Of what was decoded later, pairs don't tell.
+        # The pairs don't include what was decoded later.
         later = "error_code = 'unknown_format' or added_by = 'redrive'"
         known = sorted({*listed} - _with_events(spark, listed, later))
         found = {
@@ -100,8 +100,8 @@ def tables_of(
 
 
 def _kind(formats: Formats) -> bool | None:
-    """Whether the tables of a topic are Aerospike's; None if pairs don't tell which are: formats of
-    both kinds, or those of whose null values ``profile`` has it that they name no table.
+    """Whether the tables of a topic are Aerospike's; None if pairs don't tell which: the formats
+    are of both kinds, or their null values name no table (see ``profile``).
     """
     if any(name in NULL_DELETES for name in formats.names):
         return None
@@ -110,8 +110,8 @@ def _kind(formats: Formats) -> bool | None:
 
 
 def _looked_at(spark: SparkSession) -> tuple[Reading, Sequence[Sequence[str | None]]] | None:
-    """What other_events has not looked at in bronze, and the topics and tables of all events that
-    it has seen; None if it does not say.
+    """The part of bronze that other_events has not looked at, and the topics and tables of all
+    events that it has seen; None if it does not say.
     """
     name = bronze.TABLE.removeprefix(f"{CATALOG}.")
     events, landed = look_at(spark, _EVENTS), look_at(spark, name)
@@ -127,7 +127,7 @@ def _looked_at(spark: SparkSession) -> tuple[Reading, Sequence[Sequence[str | No
 
 
 def _profile(payloads: DataFrame, formats: Mapping[str, Formats | None]) -> TopicProfile:
-    # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
+    # By the functions' type hints; PySpark's stubs only know the form that warns about it.
     make_udf: Any = arrow_udf
     schemas = {}
     of_format = [
@@ -163,8 +163,8 @@ def _payloads(landed: DataFrame, topics: Sequence[str]) -> DataFrame:
 def _profiler(
     formats: dict[str, Formats | None], schemas: dict[int, Registered | None]
 ) -> BatchFunction:
-    """A function of ``_COLUMNS`` that gives a batch's profile to its first row, in a list, and to
-    the others an empty one.
+    """A function of ``_COLUMNS`` that gives a batch's profile, in a list, to its first row, and
+    an empty list to the others.
     """
 
     def profile_batch(
@@ -203,8 +203,9 @@ def _profiler(
 
 
 def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list[str]:
-    """Those of the topics in which a tombstone stands behind a missing offset, and the message of
-    its key before that is of a row, and no delete: Debezium writes the two one after the other.
+    """The topics in which a tombstone stands behind a missing offset, and the message of its key
+    before that is a row's and not a delete: Debezium writes a delete and its tombstone one after
+    the other.
     """
     landed = spark.table(bronze.TABLE).where(F.col("topic").isin(list(formats)))
     landed.createOrReplaceTempView("_landed")
@@ -243,12 +244,12 @@ def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list
 
 
 def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> set[str]:
-    """Those of the topics of which earlier runs have quarantined payloads for want of a format."""
+    """The topics with payloads that earlier runs have quarantined for want of a format."""
     return _with_events(spark, topics, "error_code = 'unknown_format'")
 
 
 def _with_events(spark: SparkSession, topics: Sequence[str], condition: str) -> set[str]:
-    """Those of the topics of which other_events has events that meet a condition (SQL)."""
+    """The topics of which other_events has events that meet a condition (SQL)."""
     if not spark.catalog.tableExists(_EVENTS):
         return set()
     events = spark.table(_EVENTS).where(F.col("topic").isin(list(topics)))
@@ -256,10 +257,10 @@ def _with_events(spark: SparkSession, topics: Sequence[str], condition: str) -> 
 
 
 def suggested_format(spark: SparkSession, topic: str) -> Suggestion | None:
-    """The one format that decodes the topic's payloads, None if that can't be told."""
+    """The one format that decodes the topic's payloads, None if that is ambiguous."""
     landed = spark.table(bronze.TABLE)
     payloads_of_topic = _payloads(landed, [topic]).where("length(value) > 0")
-    # All of them may be more than the driver's memory holds.
+    # Together they may exceed the driver's memory.
     size = F.expr("length(value) + coalesce(length(key), 0)")
     sizes = payloads_of_topic.select(size).limit(SUGGESTION_PAYLOADS).collect()
     totals = accumulate(row[0] for row in sizes)
@@ -271,13 +272,13 @@ def suggested_format(spark: SparkSession, topic: str) -> Suggestion | None:
 
 
 def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
-    """The format that is suggested by keys and values, None if there is none."""
+    """The suggested format for keys and values, None without one."""
     suggestion = suggestion_of(payloads)
     return None if suggestion is None else suggestion.format
 
 
 def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion | None:
-    """The one format that decodes the keys and values, None if that can't be told.
+    """The one format that decodes the keys and values, None if that is ambiguous.
 
     Payloads that no format decodes, such as damaged ones, count for none as long as they are fewer
     than the others. The formats of the Debezium family decode each other's payloads; their source
@@ -317,14 +318,14 @@ def _formats_shown(among: Sequence[str], payload: tuple[bytes | None, bytes]) ->
 
 
 def _dialect(value: bytes) -> str | None:
-    """Which writer of the Debezium family a payload's source block names, None without one."""
+    """The format of the Debezium family that a payload's source block shows, None without one."""
     event = decode_payload("debezium_json", None, value)[0]
     source = json.loads(event.metadata or b"{}").get("source")
     if not isinstance(source, dict):
         return None
     connector = source.get("connector")
     if isinstance(connector, str):
-        # Debezium's own are in lower case.
+        # Debezium's own connectors are in lower case.
         return "arcion_json" if connector.isupper() else "debezium_json"
     if "table_name" in source:
         # CockroachDB's.

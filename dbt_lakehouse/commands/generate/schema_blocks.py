@@ -1,7 +1,8 @@
-"""What Connect's schema blocks declare: the columns of a table, and the Spark type of each.
+"""The declarations in Connect's schema blocks: the columns of a table, and the Spark type of
+each.
 
-JsonConverter ships such a block with each message, always the same one until the table changes, so
-blocks are read once.
+JsonConverter ships a block with each message, which stays the same until the table changes, so
+each block is read once.
 """
 
 import re
@@ -16,25 +17,25 @@ from python_udfs.debezium.unwrapped import is_added_name
 
 
 class Declared(NamedTuple):
-    """What a schema says about a column."""
+    """A schema's declaration of a column."""
 
     source: str
     """For the description: `int64`, `io.debezium.time.MicroTimestamp`."""
     type: str | None
-    """The Spark type; None if the schema leaves it to the values."""
+    """The Spark type; None if it follows from the values."""
 
 
 class _Wrapper(msgspec.Struct):
-    """A message's schema block as text, its payload passed over."""
+    """A message's schema block as text, without its payload."""
 
     schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _WRAPPER: Final = msgspec.json.Decoder(_Wrapper)
-# A default may be beyond all doubles.
+# A default may exceed all doubles.
 _BLOCK: Final = msgspec.json.Decoder(float_hook=float)
 _MAX_CACHED: Final = 2048
-# MySQL's own names of 64 bits without a sign: a bigint holds only half of them.
+# MySQL's own names of unsigned 64-bit types, of which a bigint holds only half.
 _UNSIGNED_64_BITS: Final = re.compile(r"(BIGINT|INT8) UNSIGNED( ZEROFILL)?(\(.*)?", re.IGNORECASE)
 
 _LOGICAL_TYPES: Final[dict[str, str]] = {
@@ -79,7 +80,9 @@ _PLAIN_TYPES: Final[dict[str, str]] = {
 
 
 def declared_type(block: Any) -> Declared:
-    """What a column's schema block says, the type of its values as ``connect_types`` makes them."""
+    """The declaration in a column's schema block, with the type of the values that
+    ``python_udfs.debezium.values`` makes.
+    """
     if type(block) is not dict:
         return Declared("", None)
     type_name, name = block.get("type"), block.get("name")
@@ -95,7 +98,8 @@ def declared_type(block: Any) -> Declared:
         shown = f"`{source_type}`, shipped as {shown}"
     spark_type = _type_of_block(type_name, name, block, parameters)
     if type(source_type) is str and _UNSIGNED_64_BITS.fullmatch(source_type):
-        # int64, or Decimal without a precision, by the connector's bigint.unsigned.handling.mode.
+        # int64, or Decimal without a precision, depending on the connector's
+        # bigint.unsigned.handling.mode.
         if spark_type in ("bigint", "decimal(38,0)"):
             spark_type = "decimal(20,0)"
     return Declared(shown, spark_type)
@@ -128,7 +132,7 @@ def _type_of_decimal(parameters: dict[str, Any]) -> str | None:
     if scale is None:
         return None
     if _LEAST_SCALE_OF_11_BITS <= scale < 2048:
-        # PostgreSQL's connector reads numeric(5,-2) so.
+        # How PostgreSQL's connector reads numeric(5,-2).
         scale -= 2048
     if scale < 0:
         return "string" if precision is None else decimal_type(precision - scale, 0)
@@ -149,8 +153,8 @@ def _type_of_parts(form: str, block: Any) -> str | None:
 
 
 class Block:
-    """The columns that a message's schema block declares, each in one or more ways. One that comes
-    again is the same object.
+    """The columns that a message's schema block declares, each in one or more ways. Equal blocks
+    are the same object.
     """
 
     __slots__ = ("columns", "defaults", "is_image")
@@ -165,11 +169,11 @@ class Block:
         self.is_image = is_image
         """False for a key's."""
         self.defaults = defaults or {}
-        """Of columns that may be null, the values that the source gives to rows that name none."""
+        """The source's defaults of columns that may be null."""
 
 
 class Holds(Enum):
-    """What a schema block is of."""
+    """The content that a schema block describes."""
 
     KEY = "a Kafka key"
     ROW = "a row, and what Debezium's transform has added to it"
@@ -186,7 +190,7 @@ def block_of(text: bytes | None, holds: Holds) -> Block | None:
     try:
         raw = _WRAPPER.decode(text.removeprefix(b"\xef\xbb\xbf")).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # A key that is no JSON, or a text so unusual that only the decoder's slow path reads it.
+        # A key that is not JSON, or a text so unusual that only the decoder's slow path reads it.
         return None
     if raw is msgspec.UNSET:
         return None

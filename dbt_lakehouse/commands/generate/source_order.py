@@ -1,8 +1,8 @@
-"""Which connector's own order the messages of a table say: what ``order_by`` can name."""
+"""The connector's own order in a table's messages: a value for ``order_by``."""
 
 from typing import Final
 
-# By what a change log calls the order: the connectors that have it, and what their events say then.
+# The change log's name of the order: the connectors that have it, and the text in their events.
 _SAID: Final = {
     "postgresql": ((b"postgresql",), b'"sequence":"['),
     "mysql": ((b"mysql", b"mariadb"), b'"file":"'),
@@ -12,7 +12,7 @@ _SAID: Final = {
 
 
 def order_said(metadata: bytes | None) -> str | None:
-    """The order in which an event of Debezium's says its place, by its metadata; None for none."""
+    """The order in which a Debezium event gives its place, from its metadata; None without one."""
     if metadata is None:
         return None
     for name, (connectors, place) in _SAID.items():

@@ -1,9 +1,9 @@
-"""The models that are there: which source table each change log reads, and what it declares.
+"""The existing models: the source table and the declaration of each change log.
 
-A model's call of ``change_log``, ``aerospike_change_log`` or ``current_state`` is read as the
-Python expression that it also is; its literals tell what the model takes, and their places in the
-file let ``edit`` change a type without touching anything else. A call with other expressions than
-literals is only its author's to edit.
+A model's call of ``change_log``, ``aerospike_change_log`` or ``current_state`` is parsed as the
+Python expression that it also is. Its literals tell what the model takes, and their places in the
+file let ``edit`` change a type without touching anything else. A call with expressions other than
+literals can only be edited by its author.
 """
 
 import ast
@@ -29,40 +29,40 @@ _FORMER: Final = (
     " move it"
 )
 _JINJA: Final = Environment(autoescape=False)
-# Literals of Jinja that Python writes with a capital letter.
+# Jinja's literals that Python capitalizes.
 _NAMES: Final = {"none": None, "true": True, "false": False}
 
 
 class Unreadable(Exception):
-    """Why a model can't be read, or not be edited."""
+    """The reason why a model can't be read or edited."""
 
 
 class Span(NamedTuple):
-    """A piece of a file, by the numbers of its first character and of the one behind it."""
+    """A span of a file, from its first character to before ``end``."""
 
     start: int
     end: int
 
 
 class Entry(NamedTuple):
-    """A column as a change log declares it."""
+    """A column in a change log's declaration."""
 
     column: str
     field: str
     type: str
     encoding: str | None
     type_at: Span
-    """The type's literal, quotes included."""
+    """The literal of the type, with its quotes."""
     is_inside: bool = False
-    """Whether the column is something inside of the field, by a path."""
+    """Whether the column is inside of the field, at a path."""
     is_beside: bool = False
-    """Whether it is of what the source said beside the row: then the field is its whole path."""
+    """Whether the source gave it beside the row: then the field is its whole path."""
     is_masked: bool = False
 
 
 @dataclass
 class Call:
-    """A call of a macro in a model file: its arguments, and where each of their values is."""
+    """A macro call in a model file: its arguments, and the span of each value."""
 
     macro: str
     positional: list[ast.expr]
@@ -72,21 +72,23 @@ class Call:
     text: str
 
     def span(self, node: ast.expr) -> Span:
-        """Where a part of an argument is in the file."""
+        """The span of a part of an argument in the file."""
         return Span(
             self._offset(node.lineno, node.col_offset),
             self._offset(node.end_lineno or 0, node.end_col_offset or 0),
         )
 
     def _offset(self, line: int, column: int) -> int:
-        """The character of a place that ``ast`` counts in lines and in bytes of a line."""
-        # The expression stands in a parenthesis of our own.
+        """The character offset of a place that ``ast`` gives as a line and a byte offset."""
+        # The expression is in parentheses of our own.
         lines = ("(" + self.text[self.start :]).split("\n")
         before = sum(len(each) + 1 for each in lines[: line - 1])
         return self.start - 1 + before + len(lines[line - 1].encode()[:column].decode())
 
     def literal(self, name: str) -> Any:
-        """The value of an argument, None if it is not given. ``ValueError`` for no literal."""
+        """The value of an argument, None without one. Raises ``ValueError`` unless it is a
+        literal.
+        """
         node = self.arguments.get(name)
         return None if node is None else _literal(node)
 
@@ -98,9 +100,9 @@ def _literal(node: ast.expr) -> Any:
 
 
 def find_call(text: str) -> Call | None:
-    """The call of one of the macros in a model's text, None if it has none.
+    """The call of one of the macros in a model's text, None without one.
 
-    Raises ``Unreadable`` if it is not one that generate knows.
+    Raises ``Unreadable`` for a call that generate does not understand.
     """
     for start, end in _expressions(text):
         match = re.match(r"\s*((?:\w+\.)?(\w+))\s*\(", text[start:end])
@@ -114,7 +116,7 @@ def _expressions(text: str) -> Iterator[Span]:
     position = start = 0
     try:
         for _, kind, value in _JINJA.lex(text):
-            # The lexer drops the blanks in front of `{{-`.
+            # The lexer drops the blanks before `{{-`.
             position = text.index(value, position) + len(value)
             if kind == "variable_begin":
                 start = position
@@ -143,8 +145,8 @@ def _call(text: str, start: int, end: int, macro: str) -> Call:
 
 
 class Source(NamedTuple):
-    """Which source tables a change log takes: a name, None for null, ``ANY``, or a list of names
-    for each part.
+    """The source tables that a change log takes: a name, None for null, ``ANY``, or a list of
+    names for each part.
     """
 
     database: Any
@@ -166,7 +168,7 @@ class Source(NamedTuple):
 
     @property
     def wildcards(self) -> int:
-        """How much of a table's name does not matter to it."""
+        """The number of wildcards among the parts of the name."""
         return sum(part == ANY for part in self[:3])
 
 
@@ -181,30 +183,30 @@ class ChangeLog:
     topic: str | None
     entries: dict[str, Entry] = field(default_factory=dict)
     key: list[str] = field(default_factory=list)
-    """Names of key columns."""
+    """The names of key columns."""
     message_key: str | list[list[str]] | None = None
-    """What it says of the messages' own keys, as ``message_keys.declared``."""
+    """The declaration of the messages' own keys, see ``message_keys.declared``."""
     order_by: str | list[str] | None = None
-    """What it is ordered by before Kafka's log."""
+    """Its order before Kafka's."""
 
     @property
     def key_fields(self) -> list[str]:
-        """The names of the key at the source."""
+        """The key's field names at the source."""
         return [self.entries[column].field for column in self.key if column in self.entries]
 
     @property
     def entity(self) -> str:
-        """The name that its gold table should have."""
+        """The name for its gold table."""
         return self.model.removesuffix(SUFFIX)
 
     @property
     def fields(self) -> dict[str, Entry]:
-        """What it declares of rows, by the names at the source."""
+        """Its columns of the row, by their names at the source."""
         return {entry.field: entry for entry in self.entries.values() if not entry.is_beside}
 
     @property
     def taken(self) -> dict[str, str | None]:
-        """Its columns, and their names at the source: none of those that are beside the row."""
+        """Its columns, and their names at the source; None for those beside the row."""
         return {
             column: None if entry.is_beside else entry.field
             for column, entry in self.entries.items()
@@ -230,7 +232,7 @@ class GoldModel:
     path: Path
     changes: str
     columns: list[str] | None
-    """None for all of the log's."""
+    """None for all columns of the log."""
 
 
 @dataclass
@@ -238,15 +240,15 @@ class Models:
     """The models of a project."""
 
     names: set[str]
-    """Of all models, seeds and snapshots: dbt wants each once."""
+    """The names of all models, seeds and snapshots, which dbt wants to be unique."""
     logs: list[ChangeLog]
     gold: list[GoldModel]
     unreadable: dict[Path, str]
-    """Models of these macros that can't be read, and why."""
+    """Models of these macros that can't be read, with the reason."""
 
 
 def read_models(files: Iterable[Path], text_of: Callable[[Path], str] = Path.read_text) -> Models:
-    """Read the project's model and seed files; ``text_of`` gives the text of one."""
+    """Read the project's model and seed files; ``text_of`` gives a file's text."""
     models = Models(set(), [], [], {})
     for path in sorted(files):
         models.names.add(path.stem)
@@ -335,7 +337,8 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
         if "mask" in parts:
             type = masked_type(_literal(parts["mask"]), type)
         is_masked = "mask" in parts
-        # A masked one is its author's too: its type can't be read from the values.
+        # A masked column can only be edited by its author: its type does not follow from the
+        # values.
         is_inside = "path" in parts or is_masked
         yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside, is_masked)
 

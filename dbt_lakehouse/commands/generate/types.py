@@ -1,16 +1,17 @@
-"""Spark types for columns: from what a schema declares, and from all values that were seen.
+"""Spark types for columns, from a schema's declaration and from all values seen.
 
-A type is the text that a model declares and ``python_udfs.typed.values`` knows: string,
-boolean, int, bigint, double, decimal(p,s), date, timestamp, timestamp_ntz, binary, and array<T> and
-map<string,T> of those. ``Values`` is what all values of a column have in common; it can be added up
-from the parts of a table, and ``fits`` says whether a type holds every one of them, digit by digit.
+A type is the text that a model declares and ``python_udfs.typed.values`` knows: string, boolean,
+int, bigint, double, decimal(p,s), date, timestamp, timestamp_ntz, binary, and array<T> and
+map<string,T> of those. ``Values`` is what all values of a column have in common. It can be added
+up from the parts of a table, and ``fits`` says whether a type holds every one of them, digit by
+digit.
 
-What no type but text holds (objects of several types, numbers of more than 38 digits, infinite
-times) is a string: JSON text, or the text that was sent.
+Values that only text holds (objects of several types, numbers of more than 38 digits, infinite
+times) are strings: JSON text, or the text that was sent.
 
-Undeclared text that looks like dates or times is a string too, until there are
-``ENOUGH_TIMES`` values of it and each of them is one: some days of dates say little about a column
-of text, and a type that is too narrow costs a column's values, while one that is too wide costs a
+Undeclared text that looks like dates or times also stays a string until there are
+``ENOUGH_TIMES`` values and each of them is one: a few days of dates say little about a text
+column. A type that is too narrow costs a column's values, while one that is too wide costs a
 cast.
 """
 
@@ -25,18 +26,18 @@ MAX_PRECISION: Final = 38
 ENOUGH_TIMES: Final = 1000
 INT: Final = 2**31
 BIGINT: Final = 2**63
-# Spark reads a number with an exponent by way of decimal(38,18).
+# Spark reads a number with an exponent through decimal(38,18).
 _EXPONENT_DIGITS: Final = 20
 _EXPONENT_SCALE: Final = 18
 
 _DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
-# Objects that stand for one value: geometries, and decimals that bring their scale.
+# Objects that stand for one value: geometries, and decimals with their scale.
 _COMPOSITES: Final = (frozenset({"wkb", "srid"}), frozenset({"scale", "value"}))
 
 
 def decimal_type(precision: int, scale: int) -> str:
-    """decimal(p,s), or string for a precision that Spark hasn't. PostgreSQL's ``numeric(3,6)`` has
-    fewer digits than a decimal of that scale has.
+    """decimal(p,s), or string for a precision that Spark lacks. PostgreSQL's ``numeric(3,6)`` has
+    fewer digits than its scale needs.
     """
     precision = max(precision, scale)
     if 0 <= scale and 1 <= precision <= MAX_PRECISION:
@@ -45,7 +46,7 @@ def decimal_type(precision: int, scale: int) -> str:
 
 
 def precision_of(type_name: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type, None for another one."""
+    """Precision and scale of a decimal type, None for another type."""
     match = _DECIMAL.fullmatch(type_name.replace(" ", ""))
     return (int(match[1]), int(match[2])) if match else None
 
@@ -54,10 +55,10 @@ def precision_of(type_name: str) -> tuple[int, int] | None:
 
 
 def fits(type_name: str, values: Values, *, is_declared: bool = False) -> bool:
-    """Whether the type holds every value, none rounded, cut or turned into null.
+    """Whether the type holds every value, without rounding, truncation or nulls.
 
-    ``is_declared``: the source says that its numbers are doubles. Then the nearest double of a text
-    is the number that it stands for.
+    ``is_declared``: the source declares its numbers as doubles. Then the nearest double of a text
+    is the intended number.
     """
     if type_name == "string" or not values.count:
         return True
@@ -114,8 +115,8 @@ def _parts_fit(type_name: str, values: Values, is_declared: bool) -> bool:
 def observed_type(values: Values, *, temporal: bool = True) -> str:
     """The narrowest type that holds the values; string for no value and for a mixture.
 
-    ``temporal``: enough text in the form of dates and times is one. Where one value would do (keys,
-    parts of arrays and objects), text stays text.
+    ``temporal``: enough text in the form of dates and times counts as such. Where one value would
+    do (keys, parts of arrays and objects), text stays text.
     """
     if not values.count or values.opaque:
         return "string"
@@ -143,9 +144,9 @@ def observed_type(values: Values, *, temporal: bool = True) -> str:
 
 
 def _decimal_of(values: Values) -> str | None:
-    """The decimal type that holds all values, if one does."""
+    """The decimal type that holds all values, if there is one."""
     needed = values.digits_before_point() + values.written_scale
-    # What takes the same room in a file costs nothing, and the next value may have more digits.
+    # Digits that take no more space in a file are free, and the next value may have more digits.
     for precision in (9, 18, MAX_PRECISION):
         if needed <= precision:
             type_name = decimal_type(precision, values.written_scale)
@@ -159,7 +160,7 @@ def _of_parts(form: str, values: Values) -> str:
     if parts is None or not parts.count:
         return "string"
     type_name = observed_type(parts, temporal=False)
-    # Text in an array is one thing; a mixture of text and numbers is JSON.
+    # An array of text is text; a mixture of text and numbers is JSON.
     if type_name == "string" and parts.count != parts.texts:
         return "string"
     return form.format(type_name)
@@ -169,7 +170,7 @@ def _of_parts(form: str, values: Values) -> str:
 
 
 def wider(one: str, other: str) -> str:
-    """The narrowest type that holds all values of both; string if none else does."""
+    """The narrowest type that holds all values of both; string if there is no other."""
     if one == other:
         return one
     pair = {one, other}
@@ -203,9 +204,9 @@ def holds(type_name: str, other: str) -> bool:
 
 
 def column_type(declared: Iterable[str | None], values: Values, *, is_key: bool = False) -> str:
-    """The type of a column from all that was declared for it and seen in it.
+    """The type of a column from everything that was declared for it and seen in it.
 
-    ``declared``: the types that schemas give, None for one that says nothing.
+    ``declared``: the types that schemas give, None for a schema without one.
     """
     known = [each for each in declared if each is not None]
     seen = observed_type(values, temporal=not is_key and not known)
@@ -215,11 +216,11 @@ def column_type(declared: Iterable[str | None], values: Values, *, is_key: bool 
     if fits(merged, values, is_declared=True) and (merged != "string" or "string" in known):
         return merged
     if merged == "string":
-        # No type holds a bigint and a double, whatever they are; those that were seen may fit.
+        # No type holds both every bigint and every double; those that were seen may fit.
         is_numeric = "double" in known and all(map(_is_numeric, known))
         is_double = is_numeric and fits("double", values, is_declared=True)
         return "double" if is_double else "string"
-    # Values that don't fit their own schema: more digits than it says.
+    # Values that don't fit their own schema: they have more digits than it declares.
     both = seen if merged == "double" and precision_of(seen) else wider(merged, seen)
     return both if _is_numeric(both) and fits(both, values) else "string"
 

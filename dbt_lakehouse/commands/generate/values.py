@@ -1,6 +1,6 @@
-"""What all values of a column have in common, as ``msgspec`` reads them from JSON.
+"""The common properties of a column's values, as ``msgspec`` reads them from JSON.
 
-It can be added up from the parts of a table, and tells which types hold every value (``types``).
+They can be added up from the parts of a table, and tell which types hold every value (``types``).
 """
 
 import binascii
@@ -29,7 +29,7 @@ _DIGITS_OF_DOUBLES: Final = 17
 
 @dataclass(slots=True, eq=False)
 class Values:
-    """What the values of a column have in common, nulls left out."""
+    """The common properties of a column's values, without nulls."""
 
     booleans: int = 0
     integers: int = 0
@@ -39,22 +39,23 @@ class Values:
     arrays: int = 0
     objects: int = 0
     low: int = 0
-    """The smallest integer, 0 if there is none; ``high`` the largest."""
+    """The smallest integer, 0 if there is none; ``high`` is the largest."""
     high: int = 0
     int_digits: int = 0
-    """Most digits before the point, of integers and numbers."""
+    """The most digits before the point, in integers and numbers."""
     scale: int = 0
-    """Most digits behind it, zeros at the end left out."""
+    """The most digits after the point, without trailing zeros."""
     written_scale: int = 0
-    """Those zeros with them, but for the one of 1.0."""
+    """The same with trailing zeros, except for the one in 1.0."""
     exponents: bool = False
     exact: bool = True
-    """Each number is the value of a double, as a double is written."""
+    """Each number is exactly a double, in a double's usual notation."""
     canonical: bool = True
-    """... and has no zeros at its end: 1.50 is more than a double says."""
+    """... without trailing zeros: 1.50 is more than a double tells."""
     doubles: bool = True
-    """Each number is text that tells one double from all others, if not as short as it can be: Java
-    writes 4.9E-324."""
+    """Each number is a text that identifies a double, though perhaps not the shortest: Java
+    writes 4.9E-324.
+    """
     not_finite: int = 0
     dates: int = 0
     locals: int = 0
@@ -66,19 +67,19 @@ class Values:
     base64_url: bool = True
     """Each text is base64 with - and _ ..."""
     url_letters: int = 0
-    """... which so many have, ..."""
+    """... of which this many contain them, ..."""
     padded: int = 0
-    """... and so many end in =."""
+    """... and this many end in =."""
     opaque: bool = False
-    """Arrays or objects hold what plain JSON can't tell apart (Aerospike)."""
+    """Arrays or objects hold what plain JSON can't distinguish (Aerospike)."""
     elements: "Values | None" = None
-    """Of arrays and objects."""
+    """The values in arrays and objects."""
     names: set[str] = field(default_factory=set)
-    """Of objects, some of them."""
+    """The names in objects, a sample."""
 
     @property
     def is_base64_url(self) -> bool:
-        """Whether the texts can hardly be anything else."""
+        """Whether the texts can hardly be anything but base64 with - and _."""
         return self.base64_url and self.url_letters > 0 and self.padded > 0
 
     @property
@@ -88,7 +89,7 @@ class Values:
         )
 
     def add(self, value: Any) -> None:
-        """Count a value as ``msgspec`` reads it, numbers that are no integers as ``Raw``."""
+        """Count a value as ``msgspec`` reads it, with non-integer numbers as ``Raw``."""
         kind = type(value)
         if kind is str:
             self._add_text(value)
@@ -123,13 +124,13 @@ class Values:
     def _add_number(self, text: str) -> None:
         match = _NUMBER.fullmatch(text)
         if match is None or (match[3] and abs(int(match[3])) > 10_000):
-            # Digits beyond any type: text.
+            # More digits than any type holds: text.
             self.opaque = True
             self.doubles = False
             self.numbers += 1
             return
         if match[2] is None and match[3] is None:
-            # An integer too long for Python's own.
+            # An integer too long for Python's own parser.
             self.opaque = True
         whole, fraction = match[1], match[2] or ""
         if match[3]:
@@ -192,14 +193,14 @@ class Values:
         for value in values:
             kind = type(value)
             if kind is list or kind is dict:
-                # Deeper ones are JSON text anyway.
+                # Deeper values are JSON text anyway.
                 self.elements.opaque = True
                 self.elements.objects += 1
             else:
                 self.elements.add(value)
 
     def merge(self, other: "Values") -> None:
-        """Take over what was counted elsewhere."""
+        """Add the counts of another part."""
         if other.integers:
             if self.integers:
                 self.low = min(self.low, other.low)
@@ -225,7 +226,7 @@ class Values:
             self.elements.merge(other.elements)
 
     def digits_before_point(self) -> int:
-        """Of integers too."""
+        """The most digits before the point, integers included."""
         if not self.integers:
             return self.int_digits
         longest = max(abs(self.low), abs(self.high))

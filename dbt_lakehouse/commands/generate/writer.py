@@ -1,4 +1,4 @@
-"""Writes the models of the tables in a profile, or brings those that are there up to it."""
+"""Write the models of the tables in a profile, or update existing ones."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ class Writer:
     """Writes the models of the tables in a profile of ``topics``.
 
     ``other_tables`` finds the tables of other topics, for their names. ``table``, ``name`` and
-    ``keys`` are what the call names: the only table, its model, keys.
+    ``keys`` are the call's: the only table, its model, keys.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Writer:
         self._folder = files.model_folders[0]
 
     def write(self, report: Report) -> None:
-        """Write what is to be written; each table's outcome goes into the report."""
+        """Write the models; each table's outcome goes into the report."""
         chosen = self._chosen()
         self._find_tables_of_keys(report)
         for path, reason in self._models.unreadable.items():
@@ -76,7 +76,7 @@ class Writer:
             )
         logs = {table: self._log_of(table) for table in chosen}
         names = self._names([table for table in chosen if logs[table] is None])
-        # One log may take several tables: they are one to it.
+        # A log that takes several tables treats them as one.
         sources_of: dict[str, list[TableId]] = {}
         for table, log in logs.items():
             sources_of.setdefault(names[table] if log is None else log.model, []).append(table)
@@ -99,7 +99,9 @@ class Writer:
             raise GenerateError(f"{report.tables[0].source}: {report.tables[0].error}")
 
     def _refuse_several_topics(self, table: TableId, log: ChangeLog | None) -> None:
-        """Rows that name no table are of their topic's: those of two topics are of two tables."""
+        """Rows that name no table belong to their topic's table, so those of two topics are of
+        two tables.
+        """
         topics = sorted(self._tables[table].topics)
         if table.table is not None or table.is_aerospike or len(topics) == 1:
             return
@@ -128,7 +130,7 @@ class Writer:
         return known
 
     def _find_tables_of_keys(self, report: Report) -> None:
-        """Find the tables that the file of --keys means; it may have others' too."""
+        """Match the tables in the file of --keys; it may also have tables of other topics."""
         others = []
         for name, key in self._keys.of_tables.items():
             try:
@@ -139,13 +141,13 @@ class Writer:
             report.notes.append(listed("--keys names tables that are not in the topic:", others))
 
     def _key_named(self, table: TableId) -> tuple[Sequence[str], str]:
-        """The key that the call names for a table alone, and the option that does."""
+        """The key that the call gives this table alone, and the option that gives it."""
         if self._keys.key:
             return self._keys.key, "--key"
         return self._keys_of_tables.get(table, ()), "--keys"
 
     def _log_of(self, table: TableId) -> ChangeLog | None:
-        """The change log that is there for a table."""
+        """The existing change log of a table."""
         name = self._name
         reading = [log for log in self._models.logs if log.reads(table, self._topics)]
         if name is not None:
@@ -164,7 +166,7 @@ class Writer:
         def common(log: ChangeLog) -> int:
             return len(log.fields.keys() & fields)
 
-        # A log without a topic reads the tables of that name of all servers.
+        # A log without a topic reads the tables of that name from all servers.
         similar = [
             log for log in reading if log.topic is not None or 2 * common(log) >= len(log.fields)
         ]
@@ -245,7 +247,7 @@ class Writer:
             descriptions = edit.column_descriptions(self._files.text(contract), gold.model)
         outcome.notes += doubts(profile)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
-        # Of another key its own note says so.
+        # Its own note reports another key.
         outcome.notes += cautions(profile, [] if key_added else log.key_fields)
         added = self._new_specs(profile, log)
         retyped = self._retyped(profile, log, guessed, outcome)
@@ -283,18 +285,18 @@ class Writer:
     def _retyped(
         profile: TableProfile, log: ChangeLog, guessed: set[str], outcome: Outcome
     ) -> dict[str, str]:
-        """The new types of columns whose type the source has outgrown.
+        """The new types of columns that the source has outgrown.
 
-        ``guessed``: columns whose types are generate's own, and so its to take back.
+        ``guessed``: columns whose types generate has guessed, and so may change.
         """
         retyped = {}
         for column, entry in log.entries.items():
             seen = profile.columns.get(entry.field)
             if seen is None or entry.is_inside:
-                # What is inside of a field is its author's.
+                # A value inside of a field is its author's decision.
                 continue
             if entry.encoding is not None:
-                # What bytes mean is not generate's to say, but for those that it took for text.
+                # generate does not interpret bytes, except for those that it took for text.
                 if column in guessed and entry.type == "string" and not seen.values.utf8:
                     retyped[column] = "binary"
                     outcome.notes.append(
@@ -336,7 +338,7 @@ class Writer:
 
     @staticmethod
     def _now(entry: Entry, type_name: str, profile: TableProfile) -> Spec:
-        """A column with another type than before."""
+        """A column with its new type."""
         if entry.encoding is None:
             description = describe(entry.field, profile.columns[entry.field], type_name)
         else:
@@ -353,7 +355,7 @@ class Writer:
         guessed: set[str],
         outcome: Outcome,
     ) -> None:
-        """Bring a gold table's contract up to its columns; the new ones are those of its key, and
+        """Update a gold table's contract to its columns. The new ones are those of its key, and
         the others.
         """
         key_added, added = new
@@ -385,8 +387,8 @@ class Writer:
         gold: GoldModel | None,
         outcome: Outcome,
     ) -> None:
-        """Write the files that a change log should have beside it and hasn't."""
-        # As the file is now.
+        """Write the missing files beside a change log."""
+        # The file's current state.
         current = self._files.read([log.path]).logs[0]
         specs = {
             column: spec_beside(entry.field, column, entry.type)

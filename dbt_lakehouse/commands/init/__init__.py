@@ -1,1 +1,1 @@
-"""`lakehouse init`: a dbt project of a user's, in a folder of its own."""
+"""`lakehouse init`: a new dbt project in a folder of its own."""

@@ -1,4 +1,4 @@
-"""`lakehouse init`: writes what a dbt project needs before its first topic."""
+"""`lakehouse init`: write what a dbt project needs before its first topic."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, WriteError
 
 _PACKAGES: Final = "packages.yml"
-# Of a project, each of these says what ours has to say: with another's it would not run.
+# Files in which a project needs our content: with another's it would not run.
 _OF_PROJECTS: Final = (PROJECT, PROFILES, _PACKAGES, "dependencies.yml")
 _TEMPLATES: Final[Mapping[str, str]] = {
     PROJECT: "dbt_project.yml.j2",
@@ -23,43 +23,43 @@ _TEMPLATES: Final[Mapping[str, str]] = {
     ".gitignore": "gitignore.j2",
     "README.md": "README.md.j2",
 }
-# Git keeps no folder without a file.
+# Git does not keep an empty folder.
 _MODELS: Final = "models/.gitkeep"
 _PROFILE: Final = Path(__file__).with_name(PROFILES)
 _NO_SERVERS: Final = "env_var('KAFKA_BOOTSTRAP_SERVERS', '')"
-# In a checkout a link to shared/, in the wheel a folder.
+# A link to shared/ in a checkout, a folder in the wheel.
 _OUR_PACKAGE: Final = ROOT / "dbt" / "include" / "lakehouse" / "shared"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
-# The names of the packages that dbt reads beside the project.
+# The names of packages that dbt reads beside the project.
 _TAKEN: Final = frozenset({"cdc_lakehouse", "dbt", "dbt_lakehouse", "dbt_spark"})
-# As Kafka names topics.
+# Kafka's rule for topic names.
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER: Final = r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 _SERVERS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
 
 
 class Choice(NamedTuple):
-    """What the command line was given."""
+    """The arguments of the command."""
 
     folder: Path
     name: str | None = None
     servers: str | None = None
     topics: Sequence[tuple[str, str]] = ()
-    """Each with its wire format."""
+    """Topics, each with its wire format."""
 
 
 class Made(NamedTuple):
-    """What a call has done."""
+    """The result of a call."""
 
     folder: Path
     written: Sequence[str]
     left: Sequence[str]
-    """Files that were there already."""
+    """Files that existed already."""
     next: Sequence[str]
-    """Commands."""
+    """The next commands."""
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         lines = [f"{self.folder}: wrote {', '.join(self.written)}"]
         if self.left:
             lines.append(f"left as they are: {', '.join(self.left)}")
@@ -67,10 +67,10 @@ class Made(NamedTuple):
 
 
 def init(choice: Choice) -> Made:
-    """Write a dbt project into a folder, which is made if it is not there.
+    """Write a dbt project into a folder, which is created if needed.
 
-    Raises ``ConfigurationError`` for a folder that has a project already and for what can't be
-    meant, before anything is written; ``WriteError`` if the folder can't be written.
+    Raises ``ConfigurationError`` for a folder that has a project already and for impossible
+    arguments, before anything is written; ``WriteError`` if the folder can't be written.
     """
     folder = choice.folder
     _refuse_project(folder)
@@ -117,7 +117,7 @@ def _check(choice: Choice) -> None:
 
 
 def _project_name(choice: Choice) -> str:
-    """The name that is given, else one like the folder's."""
+    """The given name, or one from the folder's name."""
     if choice.name is not None:
         if not _is_name(choice.name):
             raise ConfigurationError(
@@ -134,13 +134,13 @@ def _project_name(choice: Choice) -> str:
 
 
 def _is_name(name: str) -> bool:
-    # Without quotes, `on` and `null` are no texts to YAML.
+    # Without quotes, `on` and `null` are not texts in YAML.
     return bool(_NAME.fullmatch(name)) and name not in _TAKEN and yaml.safe_load(name) == name
 
 
 def _package(folder: Path) -> str:
-    """Where the package of models is: by a relative path where that is in the project's folder or
-    beside it, for then it may be there on other machines too.
+    """The path of the package of models. It is relative if the package is in the project's folder
+    or beside it, since it may then be there on other machines too.
     """
     package = _OUR_PACKAGE.resolve()
     return os.path.relpath(package, folder) if folder.parent in package.parents else str(package)
@@ -156,7 +156,7 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
         keep_trailing_newline=True,
     )
     texts = {name: templates.get_template(file).render(values) for name, file in _TEMPLATES.items()}
-    # Its own text, and no template of ours: its braces are dbt's.
+    # Its own text, not our template: its braces are dbt's.
     profile = _PROFILE.read_text()
     if values["servers"]:
         profile = profile.replace(_NO_SERVERS, _NO_SERVERS.replace("''", f"'{values['servers']}'"))
@@ -164,7 +164,7 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Write the files that are not there; their names, and those of the others."""
+    """Write the missing files. Returns their names, and those of existing files."""
     written, left = [], []
     for name, text in texts.items():
         file = folder / name

@@ -1,1 +1,1 @@
-"""`lakehouse page`: how a lake stands, and what one asks of it, as a page of this machine alone."""
+"""`lakehouse page`: the state of a lake, and queries to it, as a local web page."""

@@ -1,8 +1,8 @@
-"""The page's addresses. Whatever is asked of them is read from the lake, and nothing is written.
+"""The page's routes. All of them read the lake, and none writes.
 
-A page of another site, which the same browser may show, neither sees nor asks anything: a name that
-it has lead to this machine (DNS rebinding) is refused by the header `Host`, and its requests by
-what browsers say of where they come from.
+A page of another site in the same browser can neither read answers nor send requests. The header
+`Host` refuses a name that it has pointed to this machine (DNS rebinding), and browsers' origin
+headers refuse its requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,9 +21,9 @@ from dbt_lakehouse.report.page import environment, page, said
 
 _HOSTS: Final = ("127.0.0.1", "localhost")
 _MOST_BYTES: Final = 64 * 1024
-# Of an offset, which has 63 bits.
+# The digits of an offset, which has 63 bits.
 _DIGITS: Final = 18
-# Of a cell.
+# The most characters in a cell.
 _CHARACTERS: Final = 1_000
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
@@ -31,7 +31,7 @@ _HEADERS: Final = {
     " frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Without one, a form would not say where it comes from.
+    # Without a referrer policy, a form would not tell its origin.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -59,7 +59,7 @@ def app_of(lake: Lake) -> Flask:
         return response
 
     def form(**asked: str) -> dict[str, Any]:
-        """What the forms are given."""
+        """The values for the forms."""
         empty = dict.fromkeys(("query", "table", "key", "topic", "partition", "offset"), "")
         limits = {"rows": ROWS, "seconds": SECONDS}
         return {"asked": {**empty, **asked}, "tables": lake.tables(), "limits": limits}
@@ -67,7 +67,7 @@ def app_of(lake: Lake) -> Flask:
     def answered(
         name: str, asked: Mapping[str, str], ask: Callable[[], dict[str, Any]]
     ) -> tuple[str, int]:
-        """The page of an answer, or of why there is none."""
+        """The page with an answer, or with the error."""
         told = dict.fromkeys(("trouble", "rows", "why", "explained"))
         try:
             told |= ask()

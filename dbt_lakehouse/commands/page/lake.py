@@ -1,7 +1,8 @@
-"""What the page reads: the lake without Spark, and what runs and cycles have left in dbt's folder.
+"""The data of the page: the lake read without Spark, and the records of runs and cycles in dbt's
+folder.
 
-Whatever is asked, nothing is written. Facts of the lake are read at most every few seconds, however
-many look at them, and one question is answered at a time.
+Nothing is ever written. Facts of the lake are read at most every few seconds, whatever the number
+of viewers, and one query runs at a time.
 """
 
 import os
@@ -34,17 +35,17 @@ if TYPE_CHECKING:
     from dbt_lakehouse.commands.why.report import Answer
 
 ROWS: Final = 1_000
-"""Of a query, so many are shown."""
+"""The most rows that are shown of a query."""
 SECONDS: Final = 30.0
-"""So long an answer may take, of the lake alone."""
-# With dbt, which has the project to read.
+"""The time limit of an answer from the lake alone."""
+# With dbt, which has to read the project.
 _SECONDS_OF_DBT: Final = 120.0
-# Of each code and topic of quarantine, so many of the newest are shown.
+# The number of newest payloads shown for each code and topic in quarantine.
 _EXAMPLES: Final = 5
 _FRESH_SECONDS: Final = 5.0
-# Of a query: the process may be that of a stream, beside Spark.
+# Limits of a query: the process may be a stream's, beside Spark.
 _LIMITS: Final = MappingProxyType({"memory_limit": "1GB", "max_temp_directory_size": "2GB"})
-# What it tells beside what is: numbers since then, or since the newest run if that is older.
+# The period of the counts, or since the newest run if that is older.
 _SPAN: Final = timedelta(hours=1)
 
 
@@ -55,11 +56,11 @@ class Answered(NamedTuple):
     numeric: Sequence[bool]
     rows: Sequence[Sequence[Any]]
     told: str
-    """How many there are, and how long it took."""
+    """The number of rows, and the time taken."""
 
 
 class Lake:
-    """A lake that is looked at. ``options`` lead other commands to the same project."""
+    """A lake to look at. ``options`` lead other commands to the same project."""
 
     def __init__(self, place: Place, options: ProjectOptions) -> None:
         self.place: Final = place
@@ -72,12 +73,12 @@ class Lake:
         self._kept: Reader | None = None
 
     def facts(self) -> Facts:
-        """How it stands, with what is wrong if it can't be read."""
+        """The state of the lake, with an error if it can't be read."""
         with self._looking:
             now = datetime.now(UTC)
             if self._facts is None or time.monotonic() - self._looked_at > _FRESH_SECONDS:
                 self._facts = self._look(now)
-                # A look may take longer than it is fresh.
+                # A look may take longer than it stays fresh.
                 self._looked_at = time.monotonic()
             return self._facts
 
@@ -96,10 +97,10 @@ class Lake:
                 now,
                 since,
                 examples=_EXAMPLES,
-                # A cycle builds those with news.
+                # A cycle builds only models with news.
                 every_table=True,
             )
-        # The next look may do better, whatever it is.
+        # Any error: the next look may succeed.
         except Exception as error:
             facts = of_runs(runs, now, since)
             facts.period = []
@@ -110,7 +111,7 @@ class Lake:
         return facts
 
     def tables(self) -> list[str]:
-        """The tables of gold; none if the lake can't be read."""
+        """The tables of gold; empty if the lake can't be read."""
         try:
             found = entries(self.place.settings)
         except LakehouseError:
@@ -120,7 +121,7 @@ class Lake:
         )
 
     def rows(self, query: str) -> Answered:
-        """The rows of a query. Raises ``ConfigurationError``, and what reading raises."""
+        """The rows of a query. Raises ``ConfigurationError``, and the errors of reading."""
         began = time.monotonic()
         with self._reader() as reader, answered(reader, query, ROWS + 1) as rows:
             found = list(rows.values())
@@ -131,8 +132,8 @@ class Lake:
         return Answered(rows.names, numeric, found[:ROWS], took)
 
     def explained(self, topic: str, partition: int | None, offset: int) -> str:
-        """A message that has landed, taken apart. Raises ``UnusablePayloadError``, and what reading
-        raises.
+        """The explanation of a landed message. Raises ``UnusablePayloadError``, and the errors of
+        reading.
         """
         from dbt_lakehouse.commands.explain.command import explain
         from dbt_lakehouse.commands.explain.landed import from_bronze
@@ -145,8 +146,8 @@ class Lake:
         return explain(*parts).text()
 
     def why(self, table: str, key: str) -> "Answer":
-        """Why a row is what it is. dbt, which reads the models for it, has a process of its own:
-        this one may be that of a stream, which runs dbt too.
+        """The explanation of a row. dbt, which reads the models for it, runs in another process:
+        this one may be a stream's, which also runs dbt.
 
         Raises ``ConfigurationError``.
         """
@@ -162,7 +163,7 @@ class Lake:
     def _explained_by_dbt(self, table: str, key: str) -> "Answer":
         from dbt_lakehouse.commands.why.report import decoded
 
-        # `-`: no process list has a key.
+        # `-`: the process list must not show a key.
         command = ["why", "--json", f"--table={table}", "--key=-", *self._options.arguments()]
         try:
             done = subprocess.run(
@@ -186,7 +187,7 @@ class Lake:
 
     @contextmanager
     def _reader(self) -> Iterator[Reader]:
-        """The lake as it is now, for one question, which ends after ``SECONDS``."""
+        """A reader of the current lake for one query, which ends after ``SECONDS``."""
         with self._asking:
             try:
                 if self._kept is None:
@@ -197,6 +198,6 @@ class Lake:
                 with within(self._kept, SECONDS):
                     yield self._kept
             except ReadError:
-                # What could not be read may be there again for another one.
+                # A new reader may be able to read what this one could not.
                 self._kept = None
                 raise

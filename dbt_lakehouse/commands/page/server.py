@@ -1,4 +1,4 @@
-"""The page's server: on loopback alone, in threads of the process that starts it."""
+"""The page's server: on loopback only, in threads of the process that starts it."""
 
 import os
 import socket
@@ -16,16 +16,16 @@ from dbt_lakehouse.errors import ConfigurationError
 
 
 class _Quiet(WSGIRequestHandler):
-    """Requests have keys of rows in them, which no log is to have."""
+    """Requests contain keys of rows, which no log may have."""
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def served(lake: Lake, port: int) -> Iterator[str]:
-    """The page of a lake is served within, at the address that this gives; port 0 is any that is
-    free.
+    """Serve the page of a lake within the context, at the address that it yields; port 0 means
+    any free one.
 
     Raises ``ConfigurationError``.
     """
@@ -37,7 +37,7 @@ def served(lake: Lake, port: int) -> Iterator[str]:
             " another, or 0 for any that is free"
         ) from error
     with listening:
-        # A socket of its own: where it has to open one, Werkzeug ends the process if it can't.
+        # Our own socket: if Werkzeug can't open one, it ends the process.
         server = make_server(
             LOOPBACK,
             port,

@@ -1,4 +1,4 @@
-"""Who may connect from where: decided before Spark starts."""
+"""Access control: checked before Spark starts."""
 
 import base64
 import hashlib
@@ -13,31 +13,35 @@ from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError
 
 KEYSTORE_PASSWORD: Final = "LAKEHOUSE_KEYSTORE_PASSWORD"
-# Spark's own, for its server and its clients.
+# Spark's own names, for its server and its clients.
 CONNECT_TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _ROUNDS: Final = 200_000
 
 
 class Access(NamedTuple):
-    """Where the server listens, and what it asks of its clients."""
+    """The addresses of the server, and its authentication."""
 
     host: str
     port: int
-    """0 for any that is free."""
+    """0 for any free port."""
     users: Path | None = None
-    """A file of lines as ``password_line`` makes them; without one, any password will do."""
+    """A file with lines of ``password_line``; without one, any password is accepted."""
     keystore: Path | None = None
     """Key and certificate for TLS."""
     connect: int | None = None
-    """Port of Spark Connect, on loopback whatever the host; 0 for any, none for no such server."""
+    """The port of Spark Connect, always on loopback; 0 for any free port, None for no such
+    server.
+    """
 
     @property
     def keystore_password(self) -> str:
-        """What opens the keystore. It has no option: all users of the machine see those."""
+        """The password of the keystore. It has no option, which all users of the machine could
+        see.
+        """
         return os.environ.get(KEYSTORE_PASSWORD, "")
 
     def check(self) -> None:
-        """Raises ``ConfigurationError`` for what can't work, or would be open to all."""
+        """Raise ``ConfigurationError`` for settings that can't work, or would be open to all."""
         addresses = self._addresses()
         for file, option in ((self.users, "--users"), (self.keystore, "--keystore")):
             if file is not None and not os.access(file, os.R_OK):
@@ -83,7 +87,7 @@ class Access(NamedTuple):
 
 
 def _check_port(host: str, port: int, option: str) -> None:
-    """What Java tells late, and at length."""
+    """Check what Java reports late, and at length."""
     ((family, *_, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,15 +100,15 @@ def _check_port(host: str, port: int, option: str) -> None:
 
 
 def check_user(name: str) -> None:
-    """Raises ``ConfigurationError`` for what can't be a user's name."""
+    """Raise ``ConfigurationError`` for an invalid user name."""
     if not name or ":" in name or name != name.strip() or not name.isprintable():
         raise ConfigurationError(f"{name!r} can't be a user's name: it has a colon, or blanks")
 
 
 def password_line(name: str, password: str) -> str:
-    """A line of a file of users: name, rounds, salt and hash (PBKDF2 with HMAC-SHA-256).
+    """A line for the users file: name, rounds, salt and hash (PBKDF2 with HMAC-SHA-256).
 
-    Raises ``ConfigurationError`` for what can't be such a name or password.
+    Raises ``ConfigurationError`` for an invalid name or password.
     """
     check_user(name)
     if not password:

@@ -1,4 +1,4 @@
-"""The door of this room: all that the command line uses of it (README.md)."""
+"""The entry point of this package: all that the command line uses of it (README.md)."""
 
 import threading
 from collections.abc import Callable
@@ -10,8 +10,8 @@ __all__ = ["Access", "check_user", "password_line", "serve"]
 
 
 def serve(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
-    """Answer queries until the event is set. ``stopping`` is asked for it once Spark has started,
-    which takes Ctrl-C for itself until then.
+    """Answer queries until the event is set. ``stopping`` is called once Spark has started, which
+    handles Ctrl-C itself until then.
 
     Raises ``ConfigurationError`` and ``SessionError``.
     """

@@ -1,10 +1,10 @@
-"""What a client may call: Spark's functions by name, and the keys of their options.
+"""The allow-list of Spark's functions for clients, and of the keys of their options.
 
-A function that is not listed is refused, so one that a later Spark brings is until somebody has
-looked at it. The rule for a function: it computes from its arguments, and its work reaches no file,
-address, class or program beyond the lake's tables. Some tell of the server: its version, the user
-it runs as, the file of a row (``input_file_name``), which the tables' metadata tells too. Some can
-take long or need much memory, as any query can: what ends a query ends them.
+A function that is not listed is refused, so a new function in a later Spark is refused until it
+has been reviewed. The rule: a function computes from its arguments, and reaches no file, address,
+class or program beyond the lake's tables. Some reveal facts about the server: its version, its
+user, the file of a row (``input_file_name``), which the tables' metadata reveals too. Some can
+take long or need much memory, as any query can, and are ended like any query.
 """
 
 from typing import Final
@@ -90,7 +90,7 @@ _JAVA: Final = "it calls any method of a Java class"
 _AVRO: Final = "it takes a schema from an address, and needs a jar that is not here"
 _PROTOBUF: Final = "it reads a descriptor from a file, and needs a jar that is not here"
 _ML: Final = "Spark's machine learning alone calls it"
-_WRITING: Final = "it says how a table that is written is partitioned"
+_WRITING: Final = "it only defines the partitions of a table to write"
 
 FUNCTIONS_REFUSED: Final = {
     "java_method": _JAVA,
@@ -102,7 +102,7 @@ FUNCTIONS_REFUSED: Final = {
     "from_protobuf": _PROTOBUF,
     "to_protobuf": _PROTOBUF,
     "python_worker_logs": "it reads the logs of the server",
-    # Internal ones, which a client of Spark Connect can name.
+    # Internal functions, which a client of Spark Connect can name.
     "aggregate_metrics": _ML,
     "array_to_vector": _ML,
     "unwrap_udt": _ML,
@@ -115,9 +115,9 @@ FUNCTIONS_REFUSED: Final = {
     "months": _WRITING,
     "years": _WRITING,
 }
-"""Each that Spark has and clients have not, and why."""
+"""Spark's functions that clients can't call, with the reason."""
 
-# Of from_json, schema_of_csv, to_xml and the like: how a text is read or written.
+# Options of from_json, schema_of_csv, to_xml and the like: how a text is read or written.
 OPTIONS: Final = frozenset(
     """
     allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros
@@ -145,9 +145,9 @@ OPTIONS_REFUSED: Final = {
     "useLegacyXMLParser": "it names another parser",
     "useUnsafeRow": "it is Spark's own",
 }
-"""Each that Spark knows for texts and clients don't have, and why."""
+"""Spark's options for texts that clients can't set, with the reason."""
 
 METADATA: Final = ("comment", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
-"""The keys of what a column of a schema, written as JSON, may bring beside its type. Default values
-are not among them: they are SQL.
+"""The keys that a schema's column, written as JSON, may have beside its type. Default values are
+not among them: they are SQL.
 """

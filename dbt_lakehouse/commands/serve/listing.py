@@ -1,6 +1,6 @@
-"""Gold's tables as HiveServer2 lists them to BI tools: it knows Spark's own catalog alone, and no
-other. So that one, in this process's memory, gets an entry for each table of gold: columns, types,
-descriptions. Nobody can select from it (``ReadOnly.java``).
+"""List gold's tables for BI tools. HiveServer2 knows only Spark's own catalog, so that catalog,
+in this process's memory, gets an entry for each table of gold: columns, types, descriptions. No
+client can select from it (``ReadOnly.java``).
 """
 
 from typing import Final
@@ -20,18 +20,18 @@ _OWN: Final = "spark_catalog"
 
 
 class Listing:
-    """The entries for the tables and views of a schema, by a session that may write them."""
+    """The entries for the tables and views of a schema, written by a session with that right."""
 
     def __init__(self, spark: SparkSession, schema: str) -> None:
         self._spark: Final = spark
         self._name: Final = schema
         self._schema: Final = _quoted(schema)
-        # The metadata file that each entry was made of; for a view, its columns.
+        # The metadata file from which each entry was made; for a view, its columns.
         self._made: Final[dict[str, str]] = {}
         spark.sql(f"create schema if not exists {_OWN}.{self._schema}")
 
     def refresh(self) -> None:
-        """Bring the entries up to what the lake has now."""
+        """Update the entries to the current lake."""
         tables = tables_in(self._spark, self._name)
         views = views_in(self._spark, self._name)
         for name in self._made.keys() - {*tables, *views}:
@@ -43,7 +43,7 @@ class Listing:
             try:
                 make(name)
             except (DamageError, Py4JJavaError, CapturedException):
-                # It is gone by now, or can't be read, which a query of it is told.
+                # It has been dropped, or can't be read, which a query of it reports.
                 self._drop(name)
 
     def _make_table(self, name: str) -> None:

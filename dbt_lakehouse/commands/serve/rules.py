@@ -1,9 +1,9 @@
-"""What a client may ask: the plans, by the names of Spark's classes, that a parsed statement may be
-made of, subqueries and all.
+"""The allow-list of plans for clients, by the names of Spark's classes: a parsed statement,
+subqueries included, may consist only of these.
 
-What is not listed is refused, so a plan that a later Spark brings is until somebody has looked at
-it. ``TRANSFORM``, which runs programs, is a query too, and ``CALL`` of a procedure is run while
-Spark still analyses it.
+A plan that is not listed is refused, so a new plan in a later Spark is refused until it has been
+reviewed. ``TRANSFORM``, which runs programs, is also a query, and ``CALL`` of a procedure runs
+while Spark still analyses it.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,15 @@ _TELLING: Final = """
     ShowFunctions ShowNamespacesCommand ShowNamespaces ShowPartitions ShowTableProperties
     ShowIcebergViews ShowTables ShowTablesExtended ShowViews
 """
-# USE of a schema, and SET of what is listed below. They are of the client's own session.
+# USE of a schema, and SET of the settings listed below. They affect only the client's own
+# session.
 _CHOOSING: Final = "SetCatalogAndNamespace SetCommand SetNamespaceCommand"
 
 PLANS: Final = tuple(f"{_READING} {_TELLING} {_CHOOSING}".split())
-"""What a parsed statement may be made of."""
+"""The plans of a parsed statement."""
 
-# What Spark makes of them, and what it makes itself of the DataFrame API: of frames that a text of
-# SQL names, say, views of the session for as long as it reads the text.
+# Plans that Spark makes of them, or of the DataFrame API: for frames that a text of SQL names, it
+# makes views in the session while it reads the text.
 _RESOLVED: Final = """
     CommandResult CreateViewCommand DataSourceV2Relation DescribeFunctionCommand
     DeserializeToObject ResolvedHint ResolvedIdentifier ResolvedNonPersistentFunc
@@ -44,14 +45,14 @@ PLANS_ANALYZED: Final = (
     *(each for each in PLANS if not each.startswith("Unresolved")),
     *_RESOLVED.split(),
 )
-"""The same for what is analysed, by whichever way it came: Spark looks once more before it plans or
-executes it.
+"""The plans of an analysed query, by whichever way it came: Spark checks once more before it
+plans or executes it.
 """
 SETTINGS: Final = ("spark.sql.session.timeZone",)
 
-# Of what clients of Spark Connect send, the messages and their fields: queries, and what belongs to
-# them. Not among them, and so refused: functions, jars, files, data and serialized objects of the
-# client's; data sources; commands other than SQL; extensions; plans that are compressed.
+# The messages of Spark Connect clients and their fields: queries and their parts. Not listed, and
+# so refused: functions, jars, files, data and serialized objects from the client; data sources;
+# commands other than SQL; extensions; compressed plans.
 _CONNECT: Final = """
     ExecutePlanRequest: session_id client_observed_server_side_session_id user_context operation_id
         plan client_type request_options tags
@@ -229,9 +230,9 @@ def _fields(text: str) -> Iterator[str]:
 
 
 CONNECT_FIELDS: Final = tuple(_fields(_CONNECT))
-# Spark computes them as it reads the plan: in an analysis, where nothing could stop it.
+# Spark evaluates them as it reads the plan: during analysis, where nothing could stop them.
 CONNECT_EXECUTED: Final = ("Relation.show_string", "Relation.html_string", "Aggregate.pivot")
-# What PySpark asks for before it asks for anything else, or to be refused that.
+# PySpark requests these before anything else, or expects a refusal.
 CONNECT_SETTINGS_TOLD: Final = (
     *SETTINGS,
     "spark.connect.session.planCompression.defaultAlgorithm",

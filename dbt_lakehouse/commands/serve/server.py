@@ -1,5 +1,5 @@
-"""The server: a Spark of its own, opened as dbt opens one, whose clients each have a session that
-can only read.
+"""The server: a Spark of its own, opened as dbt opens one. Each client has a session that can
+only read.
 """
 
 import os
@@ -44,7 +44,7 @@ from dbt_lakehouse.spark.jvm import java_array, java_class, java_session, scala_
 from dbt_lakehouse.telling import tell
 from python_udfs.registry import SQL_FUNCTIONS
 
-# How often the tables that are listed are brought up to date.
+# How often the listed tables are updated.
 _LISTING_SECONDS: Final = 5.0
 _HERE: Final = Path(__file__).parent
 _POOLS: Final = (
@@ -56,7 +56,7 @@ _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
 def answer(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
-    """``command.serve``, of an access that was checked."""
+    """``command.serve``, after ``access`` was checked."""
     if _OPEN_TO_ALL in project.parameters.get("spark.plugins", ""):
         raise ConfigurationError(
             f"spark.plugins in the profile has {_OPEN_TO_ALL}, a server that lets its clients do"
@@ -88,54 +88,57 @@ def _answer(
             raise SessionError(
                 "Spark's process has ended: it was killed, or the machine has too little memory"
             )
-        # A catalog that can't be asked now may be the next time.
+        # A catalog that fails now may answer the next time.
         with suppress(Py4JJavaError, CapturedException):
             listing.refresh()
     connections.stop()
     if connect is not None:
         connect.stop()
     with warnings.catch_warnings():
-        # Where the signal has ended Spark too.
+        # The signal may have ended Spark too.
         warnings.simplefilter("ignore", RuntimeWarning)
         spark.stop()
 
 
 def _settings(folder: str) -> dict[str, str]:
-    """What a server sets of Spark beside the profile; files of it are made in the folder."""
+    """Spark's settings of a server, in addition to the profile; their files are made in the
+    folder.
+    """
     pools = Path(folder) / "pools.xml"
     pools.write_text(_POOLS)
     return {
         "spark.app.name": "lakehouse serve",
-        # Else a short query waits for all tasks of a long one that came before.
+        # Otherwise a short query waits for all tasks of an earlier long one.
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": pools.as_uri(),
-        # Whoever asks for millions of rows gets them part by part, and not the server all of them.
+        # A client that requests millions of rows gets them in parts, and the server never holds
+        # all of them.
         "spark.sql.thriftServer.incrementalCollect": "true",
-        # What a query aggregates is computed when it is asked, within the client's time limit, and
-        # not with its first row: so only adaptive execution has it.
+        # Only adaptive execution computes aggregates when the query is sent, within the client's
+        # time limit, and not with its first row.
         "spark.sql.adaptive.enabled": "true",
-        # Else a query could read files.
+        # Otherwise a query could read files.
         "spark.sql.runSQLOnFiles": "false",
-        # Else a schema in a query could name any class, which Spark makes one of.
+        # Otherwise a schema in a query could name any class, which Spark would instantiate.
         "spark.sql.udt.allowCreatingUDTFromString": "false",
-        # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
+        # For Spark's own catalog, which holds only the listed tables; it creates folders.
         "spark.sql.warehouse.dir": folder,
-        # Else a value that is too large for the memory ends the server, and not its query.
+        # Otherwise a value that exceeds memory ends the server, and not only its query.
         "spark.executor.killOnFatalError.depth": "0",
         # Spark Connect has no TLS.
         "spark.connect.grpc.binding.address": LOOPBACK,
-        # Its clients send plans, and no data.
+        # Its clients send plans, not data.
         "spark.connect.grpc.maxInboundMessageSize": "16m",
-        # Of a query that is stopped while it writes a batch, Spark never frees the batch.
+        # If a query is stopped while it writes a batch, Spark never frees the batch.
         "spark.connect.grpc.arrow.maxBatchSize": "4m",
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
 
 
 def _restrict(spark: SparkSession, schema: str) -> None:
-    """Have all sessions that are made of this one only read, and know its functions."""
+    """Restrict all sessions made from this one to reading, and to its functions."""
     for name in XML_ACCESS:
-        # Whatever the profile lets models do, and spark-submit has started.
+        # Whatever the profile allows models, and spark-submit has started.
         java_class("java.lang.System").setProperty(name, "")
     registry = scala_object(f"{_ANALYSIS}.FunctionRegistry").builtin()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
@@ -152,8 +155,8 @@ def _restrict(spark: SparkSession, schema: str) -> None:
         _java_map({name.lower(): reason for name, reason in OPTIONS_REFUSED.items()}),
         _java_set(METADATA),
     )
-    # Of this process; the others are each session's own. Spark computes the default values of
-    # columns with the first two, past any session.
+    # Settings of this process; the others belong to each session. Spark computes the default
+    # values of columns with the first two, outside any session.
     functions.accept(registry)
     functions.accept(scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
     functions.accept(scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
@@ -161,7 +164,7 @@ def _restrict(spark: SparkSession, schema: str) -> None:
     rule = _made(
         "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), functions, CATALOG, lake, schema
     )
-    # A session makes its parser and its analyzer when it begins; this one has its own already.
+    # A session makes its parser and analyzer when it begins; this one already has its own.
     java_session(spark).sessionState().analyzer()
     extensions = java_session(spark).extensions()
     extensions.injectParser(rule)
@@ -169,23 +172,23 @@ def _restrict(spark: SparkSession, schema: str) -> None:
 
 
 def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
-    """The running server's connections. Raises ``SessionError``."""
+    """Start the server. Returns its connections. Raises ``SessionError``."""
     conf = java_class("org.apache.hadoop.hive.conf.HiveConf")()
     for name, value in {
         "hive.server2.transport.mode": "binary",
         "hive.server2.authentication": "NONE",
         "hive.server2.enable.doAs": "false",
-        # It decides nothing here, and is one that asks no metastore, as Hive's own does to list
+        # It decides nothing here, and unlike Hive's own it does not ask a metastore to list
         # tables.
         "hive.security.authorization.manager": "org.apache.hadoop.hive.ql.security.authorization"
         ".StorageBasedAuthorizationProvider",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.global.init.file.location": "",
-        # Nor does the end of a session, which would make one in a database of Hive's own.
+        # Otherwise the end of a session would create a metastore in a Hive database.
         "hive.metastore.rawstore.impl": "none",
-        # How long the end of a query that somebody cancels may go unseen.
+        # How soon the end of a cancelled query is noticed.
         "hive.server2.long.polling.timeout": "1s",
-        # Of clients that went without a word.
+        # For clients that left without closing.
         "hive.server2.session.check.interval": "10m",
         "hive.server2.idle.session.timeout": "12h",
         "hive.server2.idle.operation.timeout": "2h",
@@ -222,7 +225,7 @@ def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
 
 
 def _connect(spark: SparkSession, port: int, memory: Any) -> Any:
-    """The running server of Spark Connect. Raises ``SessionError``."""
+    """Start the server of Spark Connect. Raises ``SessionError``."""
     context = java_session(spark).sparkContext()
     context.env().conf().set("spark.connect.grpc.binding.port", str(port))
     try:
@@ -249,7 +252,7 @@ def _query_timeout(spark: SparkSession) -> int:
 
 
 def _made(name: str, *arguments: Any) -> Any:
-    """An object of one of the Java classes beside this module, which Spark's own compiler makes."""
+    """An object of one of the Java classes beside this module, compiled by Spark's own compiler."""
     (constructor,) = compiled(_HERE / f"{name}.java").getConstructors()
     return constructor.newInstance(java_array("java.lang.Object", arguments))
 

@@ -15,8 +15,8 @@ _AGAIN_SECONDS: Final = 0.1
 
 @contextmanager
 def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Rows]:
-    """The rows of a query, ``limit`` at most. Raises what ``Reader.query`` raises, as long as rows
-    are fetched.
+    """The rows of a query, up to ``limit``. Raises the errors of ``Reader.query`` while rows are
+    fetched.
     """
     with reader.explained():
         yield Rows(reader.query(sql), limit)
@@ -24,7 +24,9 @@ def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Row
 
 @contextmanager
 def within(reader: Reader, seconds: float) -> Iterator[None]:
-    """Ends a query within that takes longer. Raises ``ConfigurationError`` then."""
+    """End a query that exceeds a time limit within the context. Raises ``ConfigurationError``
+    then.
+    """
     done, is_over = threading.Event(), threading.Event()
 
     def end() -> None:
@@ -55,7 +57,7 @@ def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
 
 
 def sql_literal(text: str) -> str:
-    """A text in DuckDB's SQL."""
+    """A text literal in DuckDB's SQL."""
     # DuckDB's parser ends a literal at U+0000.
     parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
     return f"({' || chr(0) || '.join(parts)})" if len(parts) > 1 else parts[0]
@@ -75,7 +77,7 @@ def answer(
 
 
 def moment(text: str | None) -> datetime | None:
-    """A day or a moment, in UTC unless it says otherwise. Raises ``ConfigurationError``."""
+    """A date or a moment, in UTC by default. Raises ``ConfigurationError``."""
     if text is None:
         return None
     try:

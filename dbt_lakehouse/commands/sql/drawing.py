@@ -1,7 +1,7 @@
 """Rows drawn for people: as a table, or with a line for each column.
 
-Null is ``NULL``, as DuckDB prints it, and a text that reads so stands in quotes, ``'NULL'``, as
-DuckDB prints it within a list. Numbers are on the right, all else is on the left.
+Null is ``NULL``, as DuckDB prints it, and a text that reads the same is quoted, ``'NULL'``, as
+DuckDB prints it within a list. Numbers are aligned right, everything else left.
 """
 
 import re
@@ -14,26 +14,26 @@ import msgspec
 from dbt_lakehouse.texts import printable, shown_width
 
 _NULL: Final = "NULL"
-# Quoted ones are quoted once more: no two texts look the same.
+# Quoted ones are quoted again: no two texts look the same.
 _LIKE_NULL: Final = re.compile("'*null'*", re.IGNORECASE)
 _CUT: Final = "…"
-# Values are shortened to so many characters before columns are left out: a time to its second.
+# Values are shortened to this length before columns are left out: a time to its second.
 _LEAST: Final = 20
 
 encode_json: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Fitted(NamedTuple):
-    """A table that fits into lines of some width."""
+    """A table fitted to a line width."""
 
     text: str
     left_out: list[int]
-    """The columns, by their place, for which there was no room."""
+    """The indexes of the columns for which there was no room."""
 
 
 class _Column(NamedTuple):
     texts: list[str]
-    """The name, and the values."""
+    """The name, then the values."""
     is_numeric: bool
     width: int
 
@@ -41,8 +41,8 @@ class _Column(NamedTuple):
 def table_text(
     names: Sequence[str], rows: Sequence[Sequence[Any]], numeric: Sequence[bool] | None = None
 ) -> str:
-    """A table of whole values, as Spark draws it. Which columns are ``numeric`` their values tell
-    if that is not given.
+    """A table of complete values, as Spark draws it. Without ``numeric``, the values tell which
+    columns are numbers.
     """
     return fitted(names, rows, None, numeric).text
 
@@ -53,8 +53,8 @@ def fitted(
     width: int | None,
     numeric: Sequence[bool] | None = None,
 ) -> Fitted:
-    """A table whose lines have so many characters at most, None for no bounds: long values are
-    shortened, but for numbers, and then columns left out in the middle.
+    """A table with lines of up to ``width`` characters, None for unlimited. Long values are
+    shortened, except for numbers; then columns in the middle are left out.
     """
     if numeric is None:
         numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(names))]
@@ -74,7 +74,7 @@ def fitted(
 
 
 def expanded_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """A line for each column of each row, as psql draws them, whole values."""
+    """A line for each column of each row, as psql draws them, with complete values."""
     heads = [printable(name) for name in names]
     width = max(map(shown_width, heads))
     for number, row in enumerate(rows, 1):
@@ -84,7 +84,7 @@ def expanded_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Itera
 
 
 def shown(value: Any) -> str:
-    """A value as people see it, in one line."""
+    """A value in one line for people."""
     if value is None:
         return _NULL
     text = printable(cell(value))
@@ -101,7 +101,7 @@ def cell(value: Any) -> str:
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
-    """Whether they are numbers, or nothing."""
+    """Whether all values are numbers, or missing."""
     kinds = {type(value) for value in values if value not in (None, "")}
     return bool(kinds) and kinds <= {int, float, Decimal}
 
@@ -111,9 +111,9 @@ def _column(texts: list[str], is_numeric: bool) -> _Column:
 
 
 def _shortened(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """The columns as wide as lines of this width allow, no narrower than ``_LEAST``."""
+    """The columns as wide as this line width allows, no narrower than ``_LEAST``."""
     least = max(1, min(_LEAST, width - len(f"||{_CUT}|")))
-    # A number that is cut would be another number.
+    # A truncated number would be another number.
     floors = [
         max([least, *map(shown_width, column.texts[1:])]) if column.is_numeric else least
         for column in columns
@@ -132,8 +132,8 @@ def _shortened(columns: Sequence[_Column], width: int) -> list[_Column]:
 
 
 def _kept(widths: Sequence[int], width: int) -> tuple[int, int]:
-    """Where the columns that there is no room for begin and end: they are taken from both sides as
-    long as they fit, at least the first.
+    """The bounds of the columns without room: columns are kept from both sides as long as they
+    fit, at least the first.
     """
     if _line_width(widths) <= width:
         return len(widths), len(widths)
@@ -143,7 +143,7 @@ def _kept(widths: Sequence[int], width: int) -> tuple[int, int]:
         is_growing = False
         for more_left, more_right in ((0, 1), (1, 0)):
             tried = left + more_left, right - more_right
-            # Between them stands a column of one character.
+            # One character stands for them.
             if _line_width([*widths[: tried[0]], 1, *widths[tried[1] :]]) <= width:
                 left, right = tried
                 is_growing = True

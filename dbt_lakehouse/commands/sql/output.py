@@ -16,12 +16,12 @@ from dbt_lakehouse.commands.sql.drawing import cell, encode_json, expanded_lines
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.texts import counted, date_text, wall_text
 
-# Few, so that the first are there soon.
+# A small batch, so that the first rows are there soon.
 _BATCH: Final = 2_000
-# What people are shown of rows unless it is told how many.
+# The default number of rows for people.
 _ROWS: Final = 1_000
 
-# Behind the second, by Arrow's names of units.
+# Digits of a second's fraction, by Arrow's names of units.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 Write = Callable[[bytes], object]
@@ -29,10 +29,10 @@ _Convert = Callable[[Any], Any]
 
 
 class Screen(NamedTuple):
-    """Where people see rows, and what shows them more there."""
+    """The screen for rows, and how to show more."""
 
     width: int | None = None
-    """The characters of a line; None for no bounds."""
+    """The characters of a line; None for unlimited."""
     more_rows: str = "--limit"
     more_columns: str = "--expanded"
 
@@ -41,13 +41,13 @@ UNBOUNDED: Final = Screen()
 
 
 class Rows:
-    """The rows of a query, ``limit`` at most."""
+    """The rows of a query, up to ``limit``."""
 
     def __init__(self, result: DuckDBPyConnection, limit: int | None = None) -> None:
         self._reader: Final = result.to_arrow_reader(_BATCH)
         self.limit: Final = limit
         self.names: Final = _different(self._reader.schema.names)
-        """The names of the columns, no two the same."""
+        """The names of the columns, without duplicates."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,7 +57,7 @@ class Rows:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns are of numbers."""
+        """Whether each column is numeric."""
         return [_is_number(kind) for kind in self._reader.schema.types]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ class Rows:
 
 
 def write_table(rows: Rows, write: Write, screen: Screen) -> None:
-    """As a table for people, as wide as the screen, with the number of rows."""
+    """Write a table for people, as wide as the screen, with the number of rows."""
     found, told = _first(rows, screen)
     text, left_out = fitted(rows.names, found, screen.width, rows.numeric)
     write(text.encode())
@@ -89,7 +89,7 @@ def write_table(rows: Rows, write: Write, screen: Screen) -> None:
 
 
 def write_expanded(rows: Rows, write: Write, screen: Screen) -> None:
-    """As a line for each column, whole, with the number of rows."""
+    """Write a line for each column, complete, with the number of rows."""
     found, told = _first(rows, screen)
     for line in expanded_lines(rows.names, found):
         write(f"{line}\n".encode())
@@ -97,7 +97,7 @@ def write_expanded(rows: Rows, write: Write, screen: Screen) -> None:
 
 
 def _first(rows: Rows, screen: Screen) -> tuple[list[tuple[Any, ...]], str]:
-    """The rows that people are shown, and how many they are."""
+    """The rows to show, and a line with their number."""
     most = _ROWS if rows.limit is None else rows.limit
     found = list(islice(rows.values(), most + 1))
     more = f"; there are more: {screen.more_rows}" if len(found) > most else ""
@@ -105,20 +105,20 @@ def _first(rows: Rows, screen: Screen) -> tuple[list[tuple[Any, ...]], str]:
 
 
 def write_csv(rows: Rows, write: Write) -> None:
-    """As CSV with a header: null is nothing, an empty text is quoted."""
+    """Write CSV with a header: null is nothing, an empty text is quoted."""
     write(_csv_line(rows.names))
     for row in rows.values():
         write(_csv_line([None if value is None else cell(value) for value in row]))
 
 
 def write_json(rows: Rows, write: Write) -> None:
-    """As JSON, a line for each row."""
+    """Write JSON, a line for each row."""
     for row in rows.values():
         write(encode_json(dict(zip(rows.names, row, strict=True))) + b"\n")
 
 
 def write_parquet(rows: Rows, write: Write) -> None:
-    """As a Parquet file."""
+    """Write a Parquet file."""
     from pyarrow import parquet
 
     try:
@@ -139,7 +139,7 @@ _WRITERS: Final[dict[str, Callable[[Rows, Write], None]]] = {
     "parquet": write_parquet,
 }
 FORMS: Final = (*_PICTURES, *_WRITERS)
-"""What rows can be written as."""
+"""The output forms of rows."""
 
 
 def write_rows(rows: Rows, form: str, write: Write, screen: Screen = UNBOUNDED) -> None:
@@ -162,7 +162,7 @@ def _csv_text(value: str) -> str:
 
 
 def _different(names: Sequence[str]) -> list[str]:
-    """The names, a number behind those that were there before."""
+    """The names, with a number appended to duplicates."""
     given: list[str] = []
     for name in names:
         free, number = name, 0
@@ -177,19 +177,19 @@ def _different(names: Sequence[str]) -> list[str]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """A column's values, as ``_plain`` has them."""
+    """A column's values, converted by ``_plain``."""
     plain = _plain(column.type)
     try:
         values = column.to_pylist()
     except (OverflowError, ValueError):
-        # Of years that Python has none of.
+        # Years outside of Python's range.
         plain = _plain(column.type, counted=True)
         values = column.cast(_counts(column.type)).to_pylist()
     return [None if value is None else plain(value) for value in values]
 
 
 def _counts(kind: pa.DataType) -> pa.DataType:
-    """A type with numbers in the place of days and times."""
+    """A type with numbers in place of days and times."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([field.with_type(_counts(field.type)) for field in kind])
@@ -205,9 +205,9 @@ def _counts(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain(kind: pa.DataType, *, counted: bool = False) -> _Convert:
-    """What makes of a value of Arrow's one that JSON has too: times are texts, binary is base64,
-    and a map whose keys are no texts is a list of pairs. With ``counted``, days and times are
-    numbers, as of ``_counts``.
+    """A conversion of Arrow's values to values that JSON has too: times become texts, binary
+    becomes base64, and a map with keys other than texts a list of pairs. With ``counted``, days
+    and times are numbers, as in ``_counts``.
     """
     types = pa.types
     inner = partial(_plain, counted=counted)
@@ -281,7 +281,7 @@ def _plain_map(
 
 
 class _Sink(io.RawIOBase):
-    """A file that is written from its beginning to its end."""
+    """A file that is written sequentially."""
 
     def __init__(self, write: Write) -> None:
         self._write: Final = write

@@ -1,4 +1,4 @@
-"""The shell: queries and a few words of its own, with history and completion."""
+"""The interactive shell: queries and a few commands of its own, with history and completion."""
 
 import re
 import time
@@ -42,7 +42,7 @@ _WORD: Final = re.compile(r"\\?[\w.]*$")
 
 
 class Shell:
-    """What a person types is answered until it ends."""
+    """Answers what a person types, until the input ends."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Shell:
         self._is_timed = False
 
     def run(self, tell: Write) -> None:
-        """Read, answer, and ``tell`` what can't be answered, until the end of the input."""
+        """Read and answer, with errors to ``tell``, until the input ends."""
         session: PromptSession[str] = PromptSession(
             "lake> ",
             history=_history(),
             completer=Names(self._reader),
             complete_while_typing=False,
-            # Enter ends what is whole, and only breaks the line of what is not.
+            # Enter ends a complete query, and otherwise begins a new line.
             multiline=Condition(lambda: not _is_whole(get_app().current_buffer.text)),
         )
         self._write(b"\\? for help, \\q to leave\n")
@@ -113,11 +113,11 @@ class Shell:
             self._is_timed = _SWITCHES.get(rest, not self._is_timed)
             self._write(f"timing is {'on' if self._is_timed else 'off'}\n".encode())
         else:
-            raise ConfigurationError(f"{line} says nothing here: \\? lists what does")
+            raise ConfigurationError(f"{line} is not a command here: \\? lists them")
 
     @contextmanager
     def _timed(self, tell: Write) -> Iterator[None]:
-        """Tells how long it takes within, also of what fails, beside the rows: those may be CSV."""
+        """Report the time taken, errors included, separately from the rows, which may be CSV."""
         begin = time.monotonic()
         try:
             yield
@@ -132,7 +132,7 @@ class Shell:
 
 
 class Listing(NamedTuple):
-    """What is drawn of tables or columns."""
+    """The listing of tables or columns to draw."""
 
     names: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -161,7 +161,7 @@ def _on_one_line(text: str) -> str:
 
 
 class Names(Completer):
-    """Completes tables, columns of the tables that a query names, and SQL's words."""
+    """Completes tables, columns of the tables that a query names, and SQL keywords."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader: Final = reader

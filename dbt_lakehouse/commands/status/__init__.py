@@ -1,1 +1,1 @@
-"""`lakehouse status`: what has become of all that has landed, and whether the sums agree."""
+"""`lakehouse status`: the state of everything that has landed, and whether the sums agree."""

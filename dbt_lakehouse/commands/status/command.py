@@ -1,4 +1,4 @@
-"""What `lakehouse status` asks: the lake without Spark, then Kafka."""
+"""The sources of `lakehouse status`: the lake without Spark, then Kafka."""
 
 from datetime import UTC, datetime
 
@@ -11,9 +11,9 @@ from dbt_lakehouse.session.project import Project, target_folder
 
 
 def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError | None]:
-    """What there is to tell, and what Kafka could not be asked for.
+    """The report, and the error if Kafka could not be reached.
 
-    Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
+    Raises ``ConfigurationError`` if there is no lake yet, and the errors of reading.
     """
     target = target_folder(project.root)
     facts = gather(

@@ -1,11 +1,11 @@
-"""What `lakehouse status` tells of topics, tables, their sums and the last run."""
+"""The facts of `lakehouse status`: topics, tables, their sums and the last run."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a table of the pipeline is."""
+    """The kind of a table in the pipeline."""
 
     EVENTS = "events"
     QUARANTINE = "quarantine"
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What has become of the check of a sum."""
+    """The result of checking a sum."""
 
     WHOLE = "whole"
     BROKEN = "broken"
@@ -28,65 +28,67 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What has become of a topic's payloads: landed = decoded + invalid + waiting."""
+    """The payloads of a topic: landed = decoded + invalid + waiting."""
 
     topic: str
     landed: int
     decoded: int
-    """All of whose events are good."""
+    """Payloads whose events are all good."""
     invalid: int
-    """With an event that could not be decoded."""
+    """Payloads with an event that could not be decoded."""
     waiting: int
-    """That the next run decodes: they were not looked at yet, or not by the change logs that may
-    have their events.
+    """Payloads for the next run: not looked at yet, or not by the change logs that may have their
+    events.
     """
     events: int
-    """All that are in tables."""
+    """All events in tables."""
     changes: int
-    """Those that are neither invalid nor tombstones."""
+    """Events that are neither invalid nor tombstones."""
     is_all_quarantined: bool
-    """Whether there are invalid payloads, and beside them at most tombstones."""
+    """Whether there are invalid payloads, and apart from them only tombstones, if any."""
     is_known_undecoded: bool
     """Whether vars.undecoded_topics names it."""
     is_compacted: bool
-    """Whether its tombstones are read as all that compaction may have left of deletes."""
+    """Whether its tombstones are read as possibly all that compaction has left of deletes."""
     last_event_at: str | None
     """Kafka's newest timestamp."""
     last_landed_at: str | None
     lag_messages: int | None
-    """As the last landing from Kafka found it; None if there was none."""
+    """The lag at the last landing from Kafka; None if there was none."""
     lag_seconds: float | None
     lag_checked_at: str | None
     built_messages: int | None
-    """Those that `lakehouse stream --build` has brought to gold in the last hour; None if none."""
+    """Messages that `lakehouse stream --build` has brought to gold in the last hour; None without
+    any.
+    """
     built_seconds_p50: float | None
-    """The median of the time from Kafka's timestamp to gold's commit, of these."""
+    """The median of the time from Kafka's timestamp to gold's commit, for these messages."""
     built_seconds_p99: float | None
-    """What 99 of 100 did not exceed."""
+    """The 99th percentile of that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the pipeline. What is counted is the sum of all runs (silver.fold_counters)."""
+    """A table of the pipeline. Its counts are sums over all runs (silver.fold_counters)."""
 
     table: str
     kind: Kind
     upstream: str | None
-    """What it is made of."""
+    """The table that it is made from."""
     rows: int
     waiting: int | None
-    """Rows of that which the next run reads; None where that can't be told. Of a change log
-    payloads, some of which may be of other tables, and events that no payload says by itself.
+    """Rows of the upstream that the next run reads; None if unknown. For a change log, payloads,
+    some of which may be of other tables, and events that no payload contains.
     """
     absent_keys: int | None
     """Of gold: keys of its log without a row, deleted or expired."""
     unread_keys: int | None
-    """Of gold: keys with a row that the newest full snapshot of their source did not read, and
-    nothing later names: their deletes may be lost. None for none, and where the log reconciles
-    snapshots.
+    """Of gold: keys with a row that the newest full snapshot of their source did not read, and no
+    later event names: their deletes may be lost. None without such keys, and where the log
+    reconciles snapshots.
     """
     unread_since: str | None
-    """When that snapshot ended."""
+    """The end of that snapshot."""
     late_events: int
     expired_keys: int
     refolded_keys: int
@@ -96,11 +98,11 @@ class Table:
     purged_keys: int
     last_event_at: str | None
     written_at: str | None
-    """Its newest commit."""
+    """The time of its newest commit."""
     as_of: str | None
-    """The moment of which expiry was last judged."""
+    """The moment by which expiry was last judged."""
     last_run: str | None
-    """What the last dbt command of this folder says of it: success, error, skipped."""
+    """Its state in the last dbt command of this folder: success, error, skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,34 +112,34 @@ class Link:
     link: str
     """landed_decoded, invalid_quarantined, events_logged, log_gold."""
     of: str
-    """The topic, or the table that is made."""
+    """The topic, or the table made."""
     expected: int | None
     found: int | None
     outcome: Outcome
     told: str | None = None
-    """What is wrong and what to do; why it can't be checked."""
+    """The trouble and the remedy, or the reason why it can't be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The last dbt command of the project's folder that has left its results."""
+    """The last dbt command of the project's folder that has left results."""
 
     command: str
     ended_at: str
     is_failed: bool
     failed: list[str] = field(default_factory=list)
-    """Models and tests."""
+    """Failed models and tests."""
     statuses: dict[str, str] = field(default_factory=dict)
     """Of tables, by name."""
     error: str | None = None
-    """What has ended it before its models."""
+    """The error that ended it before its models."""
     is_interrupted: bool = False
-    """Whether its user has ended it, which is no failure."""
+    """Whether its user has ended it, which is not a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the lake says of itself."""
+    """The facts about the lake."""
 
     checked_at: str
     topics: list[Topic]

@@ -1,13 +1,14 @@
-"""What the lake's own tables say of each topic and each table, and whether their sums agree.
+"""Gather the state of each topic and table from the lake's own tables, and check that their sums
+agree.
 
-All of it is read without Spark: counts by DuckDB, what a table has read from its marks. Each link
-of the chain
+Everything is read without Spark: counts by DuckDB, and how far a table has read from its marks.
+Each link of the chain
 
     bronze.raw_payloads -> other_events -> quarantined_payloads
                         -> change logs  -> gold tables
 
-is a sum that must agree, of what the reader has read, without what waits for the next run.
-No payload is decoded for it (``places``).
+is a sum that must agree, over what the reader has read, without what waits for the next run. No
+payload is decoded for it (``places``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +33,10 @@ def gather(
     last_run: Run | None = None,
     built: Mapping[str, Buckets] = MappingProxyType({}),
 ) -> Facts:
-    """The facts of the target whose schema of silver this is; ``built`` are the lags of the last
-    hour by topic.
+    """The facts of the target with this schema of silver; ``built`` are the lags of the last hour
+    by topic.
 
-    Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
+    Raises ``ConfigurationError`` if there is no lake yet, and the errors of reading.
     """
     if BRONZE not in reader.tables:
         raise ConfigurationError(f"there is no lake yet, for {BRONZE} is missing: `dbt build`")

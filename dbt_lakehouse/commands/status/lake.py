@@ -1,4 +1,4 @@
-"""The tables of one target: what they are, what they have read, and counts of it, by DuckDB."""
+"""The tables of one target: their kinds, what they have read, and counts of it, by DuckDB."""
 
 import json
 import re
@@ -21,12 +21,12 @@ COUNTERS: Final = (
     *("late_events", "expired_keys", "refolded_keys", "keys_beyond_log", "clock_ahead_events"),
     *("late_after_purge", "purged_keys"),
 )
-# A text in Spark's SQL, as declarations have them.
+# A text literal in Spark's SQL, as declarations have it.
 _SPARK_TEXT: Final = re.compile(r"'((?:[^'\\]|\\.)*)'", re.S)
 
 
 class Counts(NamedTuple):
-    """Numbers by topic, None where they can't be told."""
+    """Numbers by topic, None if unknown."""
 
     of: Mapping[str, int] | None
     is_sure: bool
@@ -37,7 +37,7 @@ class Read(NamedTuple):
 
     sql: str
     is_sure: bool = True
-    """Whether it is they, and no guess by the rows' own numbers."""
+    """Whether they are known exactly, rather than guessed from their sequence numbers."""
 
 
 class TargetTables:
@@ -52,13 +52,13 @@ class TargetTables:
         self.deletes: Final = f"{silver}.set_less_deletes"
         self.deleted_keys: Final = f"{silver}.deleted_keys"
         self.counters: Final = f"{silver}.fold_counters"
-        # One that can't be read raises here.
+        # A table that can't be read raises here.
         self._metadata: Final = {name: reader.look_at(reader.known(name)) for name in reader.tables}
         self.tables: Final = sorted(self._of_target())
         self.counted: Final = self._counted()
 
     def _counted(self) -> dict[str, dict[str, int]]:
-        """What the runs of each table have counted."""
+        """The counts of each table's runs."""
         if not self.has(self.counters):
             return {}
         there = [name for name in COUNTERS if name in self.columns[self.counters]]
@@ -70,7 +70,7 @@ class TargetTables:
         return {name: dict(zip(there, counts, strict=True)) for name, *counts in rows}
 
     def _of_target(self) -> set[str]:
-        """Those that are made of other_events, however far off, and log_times beside it."""
+        """The tables made, directly or indirectly, from other_events, and log_times beside it."""
         found = {self.events, f"{self.silver}.log_times"} & self._metadata.keys()
         while True:
             more = {
@@ -83,16 +83,16 @@ class TargetTables:
             found |= more
 
     def has(self, name: str) -> bool:
-        """Whether the table is there."""
+        """Whether the table exists."""
         return name in self._metadata
 
     def look_at(self, name: str) -> Metadata:
-        """What a table's metadata says."""
+        """The parsed metadata of a table."""
         return self._metadata[name]
 
     def declared(self, name: str) -> dict[str, Any]:
-        """What a change log, gold table or history was declared to be when it was last built;
-        nothing for other tables.
+        """The declaration with which a change log, gold table or history was last built; empty
+        for other tables.
         """
         table = self.look_at(name)
         text = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
@@ -100,7 +100,7 @@ class TargetTables:
         return declared
 
     def kind(self, name: str) -> Kind:
-        """What the table is, by its name and what it was declared to be."""
+        """The kind of a table, by its name and declaration."""
         own = {
             self.events: Kind.EVENTS,
             self.quarantine: Kind.QUARANTINE,
@@ -119,8 +119,8 @@ class TargetTables:
         return Kind.KEYLESS if declared["keyless"] else Kind.GOLD
 
     def upstream(self, name: str) -> str | None:
-        """What a table is made of, its log rather than what is remembered beside it; of a change
-        log, the payloads that it decodes.
+        """The upstream of a table, its log rather than the memory beside it; for a change log,
+        the payloads that it decodes.
         """
         if self.kind(name) is Kind.LOG:
             return BRONZE
@@ -131,7 +131,7 @@ class TargetTables:
     def read(
         self, name: str, upstream: str, place: Sequence[str], wanted: Wanted = None
     ) -> Read | None:
-        """What a table has read of an upstream; None where that can't be told any more."""
+        """The rows that a table has read of an upstream; None if that is not known any more."""
         return self.read_to(marks_of(self.look_at(name)).get(upstream), upstream, place, wanted)
 
     def read_to(
@@ -150,17 +150,17 @@ class TargetTables:
         if todo.since is None:
             return Read(f"(select * from {now} where false)")
         if todo.window is Window.SINCE_SEQUENCE:
-            # Rows that were changed since, by who forgets a key, look like new ones.
+            # Rows that were changed since, by a command that forgets a key, look like new ones.
             then = self.reader.earlier(upstream, sequence=todo.since.sequence)
             return Read(then, is_sure=False)
         if not may_have(table, todo, wanted):
             return Read(now)
-        # Of those that were there, what is left: rows may have been forgotten since.
+        # The remaining rows: some may have been forgotten since.
         then = self.reader.earlier(upstream, snapshot=int(todo.since.snapshot))
         return Read(f"(select * from {now} semi join {then} using ({', '.join(place)}))")
 
     def by_topic(self, read: Read | None, where: str = "true") -> Counts:
-        """How many rows there are of each topic."""
+        """The number of rows of each topic."""
         if read is None:
             return Counts(None, is_sure=False)
         sql = f"select topic, count(*) from {read.sql} where {where} group by topic"
@@ -177,8 +177,8 @@ class TargetTables:
 
 
 def of_duckdb(condition: str) -> str:
-    """A condition of a log's declaration in DuckDB's SQL. One that a user has written in Spark's
-    may not be: it stands in parentheses.
+    """A condition of a log's declaration in DuckDB's SQL. Raises ``ConfigurationError`` for one
+    that a user has written in Spark's SQL, in parentheses.
     """
     if condition.startswith("("):
         raise ConfigurationError("its `where` is Spark's SQL")

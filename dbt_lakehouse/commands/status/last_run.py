@@ -1,4 +1,4 @@
-"""What the last dbt command has left of itself."""
+"""The results of the last dbt command."""
 
 import json
 from dataclasses import replace
@@ -10,15 +10,15 @@ from dbt_lakehouse.commands.status.facts import Run
 from dbt_lakehouse.report.runs import INTERRUPTED, kept
 
 _FAILURES: Final = frozenset({"error", "fail", "runtime error"})
-# Others leave results too, and of those the lake's state is none.
+# Other commands leave results too, which don't concern the lake.
 _RUNS: Final = frozenset({"run", "build", "test", "retry"})
 
 
 def read_run(target: Path, gold: str) -> Run | None:
-    """What the last command has left in dbt's target folder; None if nothing.
+    """The last command's results in dbt's target folder; None without any.
 
-    Of one that ended before its models, as a landing on a full disk does, dbt leaves nothing: the
-    report of the run tells of it, which is one of this gold.
+    A command that ends before its models, as a landing on a full disk does, leaves no results of
+    dbt: then the report of the run, for the same gold, tells of it.
     """
     run, invocation = _results(target)
     reported = next(iter(kept(target, gold, 1)), None)
@@ -26,7 +26,7 @@ def read_run(target: Path, gold: str) -> Run | None:
         return run
     is_interrupted = reported.error == INTERRUPTED
     if is_interrupted and run is not None and invocation == reported.invocation_id:
-        # What had failed by then has failed.
+        # Models that had failed before count.
         return replace(run, is_interrupted=True)
     if run is not None and datetime.fromisoformat(run.ended_at) >= reported.ended_at:
         return run
@@ -40,7 +40,7 @@ def read_run(target: Path, gold: str) -> Run | None:
 
 
 def _results(target: Path) -> tuple[Run | None, str | None]:
-    """What dbt has left of its last command, and the id of that."""
+    """The results of dbt's last command, and its invocation id."""
     try:
         written = json.loads((target / "run_results.json").read_bytes())
         if written["args"]["which"] not in _RUNS:
@@ -61,7 +61,7 @@ def _results(target: Path) -> tuple[Run | None, str | None]:
         )
         return run, written["metadata"].get("invocation_id")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # None has run here, or one is at work on it.
+        # No command has run here, or one is writing it.
         return None, None
 
 

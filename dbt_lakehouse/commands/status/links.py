@@ -1,4 +1,4 @@
-"""The sums that must agree, and what is told of one that does not."""
+"""The sums that must agree, and the messages for those that don't."""
 
 from dbt_lakehouse.commands.status.facts import Link, Outcome
 
@@ -13,8 +13,8 @@ def link_of(
     *,
     agrees: bool | None = None,
 ) -> Link:
-    """A sum: ``told`` is said if it does not agree, and ``unknown`` if that is then no wonder.
-    Sums agree that are equal, unless ``agrees`` says so.
+    """A sum. ``told`` is the message if it does not agree; ``unknown`` is the reason why it then
+    can't be checked. Sums agree if they are equal, unless ``agrees`` is given.
     """
     if expected is not None and (expected == found if agrees is None else agrees):
         return Link(name, of, expected, found, Outcome.WHOLE)
@@ -24,13 +24,13 @@ def link_of(
 
 
 def why_unknown(name: str, upstream: str) -> str:
-    """Why it can't be told what a table has read of another."""
+    """The reason why it is unknown what a table has read of another."""
     return (
-        f"what {name} has read of {upstream} can't be told any more, for snapshots have expired or"
-        " it was made anew: `dbt run` first"
+        f"the rows of {upstream} that {name} has read are not known any more, because"
+        " snapshots have expired or it was rebuilt: `dbt run` first"
     )
 
 
 def rebuild(models: str) -> str:
-    """The command that makes models anew."""
+    """The command that rebuilds models."""
     return f"dbt run --full-refresh -s {models}"

@@ -1,7 +1,7 @@
-"""Which keys of a change log are live, by DuckDB: the fold of current state without its values.
+"""The live keys of a change log, by DuckDB: the fold of current state without its values.
 
-It follows dbt_lakehouse/reference/fold.py. The event that is applied last decides, and that is the
-same for partial images: only what a row holds depends on the events before it.
+It follows dbt_lakehouse/reference/fold.py. The event that is applied last decides, even for
+partial images: only the contents of a row depend on earlier events.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import sql_literal
 
-# As the folds sort events: one without a log time comes first, or one without a place in the order
-# of its source.
+# As the folds sort events: those without a log time, or without a place in their source's order,
+# come first.
 _SOURCE: Final = "_position.source is not null, _position.source, "
 ORDER: Final = (
     "_position.log_time is not null, epoch_us(_position.log_time), _position.topic,"
@@ -26,14 +26,14 @@ _KNOWN_TIME: Final = """
 
 
 class LiveKeys(NamedTuple):
-    """The keys of a log, held against its gold table."""
+    """The keys of a log, compared with its gold table."""
 
     keys: int
-    """All that the log has events of."""
+    """All keys with events in the log."""
     live: int
-    """Those that must have a row."""
+    """Keys that must have a row."""
     missing: int
-    """Those of them that have none."""
+    """Those of them without one."""
     extra: int
     """Keys with a row that must have none."""
     last_event: int | None
@@ -49,11 +49,11 @@ def live_keys(
     deletes: str | None,
     as_of: str | None,
 ) -> LiveKeys | None:
-    """What a gold table must hold by the rows of its log; None for a table whose keys can't be told
-    so: one that is ordered by source time, of a log with truncates.
+    """The keys of a gold table that follow from the rows of its log; None if they don't: for a
+    table in the order of source time, of a log with truncates.
 
-    ``one`` asks for the only row of a query; ``declared`` is the table's declaration; ``deletes``
-    are those without a set, of a table of an Aerospike namespace.
+    ``one`` gives the only row of a query; ``declared`` is the table's declaration; ``deletes``
+    are those without a set, for a table of an Aerospike namespace.
     """
     (truncates, last_event) = one(
         "select count(*) filter (where _operation = 'truncate'), epoch_us(max(_kafka_timestamp))"
@@ -122,7 +122,7 @@ def _events(
         f" where _operation <> 'truncate' and {has_key}"
     ]
     if deletes is None:
-        # An update that has replaced its key is a delete of the old one.
+        # An update that has changed its row's key is a delete of the old key.
         previous = ", ".join(f"_previous_key.{each} as {each}" for each in key)
         had_key = " and ".join(f"_previous_key.{each} is not null" for each in key)
         parts.append(f"select {previous}, 'delete', {bare} from {log} where {had_key}")
@@ -136,7 +136,7 @@ def _events(
 
 
 def _is_emptied(log: str, source: str, order: str) -> str:
-    """Whether a truncate of a key's source table has come behind its last event, as SQL."""
+    """Whether a truncate of a key's source table has come after its last event, as SQL."""
     return (
         f"exists (select 1 from (select {order} as _behind, {source} as _emptied from {log}"
         " where _operation = 'truncate') as truncates where _behind > _place"

@@ -1,7 +1,7 @@
-"""The numbers of `lakehouse status` as OpenMetrics' text, for Prometheus.
+"""The numbers of `lakehouse status` in OpenMetrics' text format, for Prometheus.
 
-All are gauges without timestamps: so the text is Prometheus' own older format as well, which is
-what the node exporter's textfile collector reads.
+All are gauges without timestamps, so the text is also valid in Prometheus' older format, which
+the node exporter's textfile collector reads.
 """
 
 import os
@@ -19,7 +19,7 @@ from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.report import Report
 from dbt_lakehouse.errors import WriteError
 
-# By the fields of the facts.
+# Metrics by the fields of the facts.
 _OF_TOPICS: Final = {
     "landed": ("landed_payloads", "Payloads that have landed"),
     "decoded": ("decoded_payloads", "Payloads all of whose events are good"),
@@ -31,25 +31,25 @@ _OF_TOPICS: Final = {
 }
 _OF_TABLES: Final = {
     "rows": ("rows", "Rows"),
-    "waiting": ("waiting_rows", "Rows of what it is made of that the next run reads"),
+    "waiting": ("waiting_rows", "Rows of its upstream tables that the next run reads"),
     "absent_keys": ("absent_keys", "Keys of its log without a row, deleted or expired"),
     "unread_keys": ("unread_keys", "Keys with a row that the newest full snapshot did not read"),
     "late_events": (
         "late_events",
-        "Events that were rejected as late, but in runs that make a table anew",
+        "Events that were rejected as late, except in rebuilds",
     ),
     "expired_keys": ("expired_keys", "Keys that had expired, in all runs"),
     "refolded_keys": ("refolded_keys", "Keys that were folded from their whole log, in all runs"),
-    "purged_keys": ("purged_keys", "Remembered keys that were forgotten for age, in all runs"),
+    "purged_keys": ("purged_keys", "Remembered keys that were purged for age, in all runs"),
 }
 
 
 def write_metrics(file: Path, report: Report) -> None:
-    """Write the file at once: who reads it finds all of it, or what was there before.
+    """Write the file atomically: a reader finds either the new content or the previous one.
 
     Raises ``WriteError``.
     """
-    # No collector reads one whose name begins with a point.
+    # No collector reads a file whose name begins with a point.
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         partial.write_bytes(metrics(report))
@@ -113,7 +113,7 @@ class _Metrics(Collector):
         checked = [link for link in facts.links if link.outcome is not Outcome.UNCHECKED]
         yield _gauge(
             "sum_agrees",
-            "1 if what a link must hold is what it holds, else 0",
+            "1 if a link has the rows that it must have, else 0",
             ["link", "of"],
             [([each.link, each.of], each.outcome is Outcome.WHOLE) for each in checked],
         )

@@ -1,9 +1,9 @@
-"""Where the events of payloads are: in other_events, in change logs, or nowhere yet.
+"""Find where the events of payloads are: in other_events, in change logs, or nowhere yet.
 
 Nothing is decoded for it. An event is known by its place (topic, partition, offset, event_index),
-and the events of a payload are numbered from 0 without a gap. So each payload that other_events has
-looked at has all its events in the tables, or waits for a change log that has not read it, or was
-forgotten; else something is missing.
+and the events of a payload are numbered from 0 without a gap. So each payload that other_events
+has looked at has all its events in the tables, or waits for a change log that has not read it, or
+was forgotten; otherwise something is missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from dbt_lakehouse.runs.taken import condition_of, conditions_taken
 
 PAYLOAD: Final = ", ".join(PLACE[:3])
 _FORGOTTEN: Final = "bronze.forgotten"
-# The header that is left of a payload whose data were forgotten.
+# The header that marks a payload whose data were forgotten.
 _IS_FORGOTTEN: Final = (
     "coalesce("
     "list_contains(list_transform(headers, lambda each: each.key), 'lakehouse.forgotten'), false)"
@@ -32,32 +32,32 @@ class Placed(NamedTuple):
     """The payloads of a topic."""
 
     looked: int = 0
-    """That other_events has looked at."""
+    """Payloads that other_events has looked at."""
     payloads: int = 0
-    """That have events, of these."""
+    """Those of them that have events."""
     events: int = 0
     changes: int = 0
     """Events that are neither invalid nor tombstones."""
     invalid: int = 0
-    """With an invalid event."""
+    """Payloads with an invalid event."""
     strays: int = 0
-    """That have events, and that bronze does not have."""
+    """Payloads that have events, and that bronze lacks."""
     forgotten: int = 0
-    """Without events, for their data are forgotten."""
+    """Payloads without events because their data are forgotten."""
     waiting: int = 0
-    """Without events so far: a change log has not read them."""
+    """Payloads without events so far: a change log has not read them."""
     missing: int = 0
-    """With an event that is nowhere, though all has been read."""
+    """Payloads with an event that is nowhere, although everything has been read."""
 
 
 class LogRead(NamedTuple):
-    """What a change log has read of bronze."""
+    """The part of bronze that a change log has read."""
 
     topics: Sequence[str] | None
-    """Those that may have its events; None for any."""
+    """The topics that may have its events; None for any."""
     unread: str | None
-    """The payloads that other_events has looked at and the log has not, of topics that may have
-    events of it, as SQL to select from; None for none.
+    """The payloads that other_events has looked at and the log has not, in topics that may have
+    its events, as SQL to select from; None without any.
     """
 
 
@@ -68,10 +68,10 @@ class Places:
         self._lake: Final = lake
         self.looked: Final = self._looked()
         self.logs: Final[dict[str, LogRead]] = {}
-        """By table, those whose events other_events leaves out."""
+        """By table, the logs whose events other_events leaves out."""
         self.by_topic: Final[dict[str, Placed]] = {}
         self.has_added = False
-        """Whether other_events has events that no payload says by itself."""
+        """Whether other_events has events that no payload contains."""
         if not lake.has(lake.events):
             return
         taken = {*conditions_taken(lake.look_at(lake.events))}
@@ -109,7 +109,7 @@ class Places:
         return LogRead(topics, f"(select {PAYLOAD} from {self._all()}{rest} where {_in(news)})")
 
     def _of_log(self, declared: dict[str, list[str]], topics: list[str] | None) -> list[str] | None:
-        """Those of some topics that a log reads by its declaration."""
+        """The topics among these that a log reads by its declaration."""
         patterns = [each for each in payload_conditions(declared) if each.startswith("topic ")]
         if not topics or not patterns:
             return topics
@@ -120,7 +120,7 @@ class Places:
                 f"select topic from (values {values}) as t (topic) where {where}"
             )
         except ConfigurationError:
-            # A pattern of Java's alone.
+            # A pattern that only Java understands.
             return topics
         return [topic for (topic,) in rows]
 
@@ -132,7 +132,8 @@ class Places:
         bronze = self._lake.reader.quoted(BRONZE)
         waits = [each.unread for each in self.logs.values() if each.unread is not None]
         if self._is_log_missing:
-            # One that is declared, and not built as it is by now: it has read nothing.
+            # A log that is declared, and not built with its present declaration, has read
+            # nothing.
             waits.append(self._all())
         return placed_sql(
             bronze,
@@ -143,8 +144,8 @@ class Places:
         )
 
     def _rows(self) -> Iterator[str]:
-        """The events of all tables that payloads say: their places, and what they are. The
-        truncates that full snapshots stand for don't count.
+        """The events of all tables that payloads contain: their places, and their kind. The
+        truncates that stand for full snapshots don't count.
         """
         lake = self._lake
         yield (
@@ -160,7 +161,7 @@ class Places:
             )
 
     def missing(self, log: str) -> dict[str, int]:
-        """The payloads with an event that is nowhere and may be of a log, by topic."""
+        """The payloads with a missing event that may be of a log, by topic."""
         topics = self.logs[log].topics
         return {
             topic: placed.missing
@@ -169,7 +170,7 @@ class Places:
         }
 
     def strays(self, log: str) -> dict[str, int]:
-        """The rows of a log whose payloads bronze does not have, by topic."""
+        """The rows of a log whose payloads bronze lacks, by topic."""
         topics = [topic for topic, placed in self.by_topic.items() if placed.strays]
         if not topics:
             return {}
@@ -192,7 +193,7 @@ def placed_sql(
     waits: Sequence[str],
     may_be_forgotten: bool,
 ) -> str:
-    """A query of each topic and the fields of its ``Placed``.
+    """A query for each topic and the fields of its ``Placed``.
 
     ``rows`` are queries of events: PLACE, is_invalid, is_change. ``looked`` are the payloads that
     other_events has looked at, None for all; ``waits`` those that change logs have not read.

@@ -1,4 +1,4 @@
-"""What `lakehouse status` tells, for people and scripts."""
+"""The output of `lakehouse status`, as text and JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _TABLES: Final = (
     *("table", "rows", "waiting", "absent keys", "late events", "expired", "refolded", "purged"),
     *("last event", "written", "last run"),
 )
-# Left out where they would be empty.
+# Columns that are left out if they are empty.
 _OPTIONAL: Final = frozenset(
     {
         *("lag", "to gold p50 s", "to gold p99 s", "compacted", "late events", "expired"),
@@ -42,33 +42,33 @@ _PARTITIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that is not well."""
+    """An alert."""
 
     alert: str
     """broken_link, all_quarantined, run_failed, topic_stalled."""
     of: str
     """The topic, the table or the command."""
     told: str
-    """What is wrong, and what to do."""
+    """The trouble, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The facts, Kafka's partitions if it was asked, and what of all that is not well."""
+    """The facts, Kafka's partitions if it was reached, and the alerts about them."""
 
     facts: Facts
     partitions: list[dict[str, Any]] | None
     alerts: list[Alert]
 
     def json(self) -> str:
-        """One document for scripts (docs/monitoring.md)."""
+        """A JSON document for scripts (docs/monitoring.md)."""
         document = msgspec.to_builtins(self.facts)
         document["partitions"] = self.partitions
         document["alerts"] = msgspec.to_builtins(self.alerts)
         return json.dumps(document, default=_json_value)
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         facts = self.facts
         topics = [
             (
@@ -96,7 +96,7 @@ class Report:
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
-        """What is not well, in a line."""
+        """The alerts in a line."""
         named = ", ".join(f"{each.alert} {printable(each.of)}" for each in self.alerts)
         return f"{counted(len(self.alerts), 'alert')}: {named}"
 
@@ -113,14 +113,14 @@ class Report:
 
 
 def _json_value(value: Any) -> str:
-    """What JSON has no type for: times as everywhere in the document."""
+    """The JSON of values without a JSON type: times as everywhere in the document."""
     if isinstance(value, datetime):
         return iso_text(value)
     return str(value)
 
 
 def report_of(facts: Facts, partitions: list[dict[str, Any]] | None = None) -> Report:
-    """What there is to tell of them."""
+    """The report about facts and partitions."""
     return Report(facts, partitions, [*_alerts(facts), *_stalled(partitions or [])])
 
 
@@ -133,17 +133,16 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
             yield Alert(
                 "all_quarantined",
                 topic.topic,
-                f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
+                f"topic {topic.topic}: none of its {counted(topic.landed, 'payload')} could be"
                 f" decoded: `lakehouse quarantine --topic {quote(topic.topic)}` says why; is its"
-                " format in vars.topics right? vars.undecoded_topics names those that nobody"
-                " misses",
+                " format in vars.topics right? vars.undecoded_topics lists topics to ignore",
             )
     run = facts.last_run
     if run is not None and run.is_failed:
         told = (
-            f"{', '.join(run.failed)}; `dbt retry` once what dbt.log says is mended"
+            f"{', '.join(run.failed)}; `dbt retry` once the errors in dbt.log are fixed"
             if run.error is None
-            else f"before its models, {run.error}; `{run.command}` once that is mended"
+            else f"before its models, {run.error}; `{run.command}` once that is fixed"
         )
         yield Alert("run_failed", run.command, f"{run.command} has failed, {run.ended_at}: {told}")
 

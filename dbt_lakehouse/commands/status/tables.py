@@ -1,4 +1,4 @@
-"""What is in each table of a target, and whether that is what it has read."""
+"""The content of each table of a target, compared with what it has read."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ _SET_LESS: Final = (
 def table_of(
     lake: TargetTables, places: Places, name: str, last_run: Run | None
 ) -> tuple[Table, Link | None]:
-    """A table, and the link to what it is made of, if it is one of the chain."""
+    """A table, and the link to its upstream, if that belongs to the chain."""
     kind, upstream, metadata = lake.kind(name), lake.upstream(name), lake.look_at(name)
     relation = lake.reader.quoted(name)
     (rows,) = lake.one(f"select count(*) from {relation}")
@@ -80,7 +80,7 @@ def table_of(
 
 
 def _as_of(table: Metadata) -> str | None:
-    """The moment that a table was last built for, as all other times are told."""
+    """The moment that a table was last built for, in the format of all other times."""
     noted = table.noted(AS_OF)
     return iso_text(datetime.fromisoformat(noted).replace(tzinfo=UTC)) if noted else None
 
@@ -97,7 +97,7 @@ def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str])
 
 
 def _deletes(lake: TargetTables, name: str, rows: int) -> tuple[int | None, Link]:
-    """What deletes without a set are not read yet, and whether all others are there."""
+    """The number of deletes without a set that are not read yet, and the link for all others."""
     read = lake.read(name, lake.events, PLACE, "set_less_deletes")
     where = " and ".join(_SET_LESS)
     expected = lake.by_topic(read, where)
@@ -110,20 +110,21 @@ def _deletes(lake: TargetTables, name: str, rows: int) -> tuple[int | None, Link
     wrong = _differences(found, expected.of)
     told = (
         f"{name} has {rows:,} rows of the {total:,} deletes without a set that it has read of"
-        f" {lake.events} ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+        f" {lake.events} ({wrong}): `{rebuild(_bare(name) + '+')}` rebuilds it"
     )
     unknown = None if expected.is_sure else why_unknown(name, lake.events)
     return now - total, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
 
 
 def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int | None, Link]:
-    """How much a change log has not read, and whether it has one row of each event that it must
-    have: those that it has and that bronze has payloads of, those that are added to other_events
-    for it, and those that are nowhere and may be its own.
+    """The number of payloads and events that a change log has not read, and the link for its
+    rows. It must have one row for each of its events: those that it has and whose payloads bronze
+    has, those that are added to other_events for it, and those that are nowhere and may be its
+    own.
     """
     link, log = "events_logged", places.logs.get(name)
     if log is None:
-        why = f"{name} is not as its model declares it by now, or has none: `dbt run` first"
+        why = f"{name} differs from its model's declaration, or has none: `dbt run` first"
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     positions = _positions(lake, name)
     found = lake.by_topic(positions).of or {}
@@ -148,7 +149,7 @@ def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int 
     total = expected.total()
     told = (
         f"{name} has {rows:,} rows, and the payloads that it has read of {BRONZE} make {total:,}"
-        f" ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+        f" ({wrong}): `{rebuild(_bare(name) + '+')}` rebuilds it"
     )
     unknown = None if is_sure else why_unknown(lake.events, BRONZE)
     return unread + waiting, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
@@ -157,10 +158,10 @@ def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int 
 def _added(
     lake: TargetTables, places: Places, name: str, positions: Read
 ) -> tuple[dict[str, int], int]:
-    """The events that are added to other_events for a change log and that it lacks, of those that
-    it has read, by topic; and how many it has not read.
+    """The events added to other_events for a change log that it lacks although it has read them,
+    by topic; and the number of those that it has not read.
 
-    Raises ``ConfigurationError`` if nothing but Spark can tell which are its own.
+    Raises ``ConfigurationError`` if only Spark can tell which events are its own.
     """
     if not places.has_added:
         return {}, 0
@@ -194,7 +195,7 @@ def _positions(lake: TargetTables, name: str) -> Read:
 
 
 def _differences(found: Mapping[str, int], expected: Mapping[str, int]) -> str:
-    """What is not as it must be, by topic; empty if all is."""
+    """The differences by topic; empty if there are none."""
     return ", ".join(
         f"{found.get(topic, 0):,} of {expected.get(topic, 0):,} of topic {topic}"
         for topic in sorted({*expected, *found})
@@ -236,7 +237,7 @@ def _gold(
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     told = (
         f"{name} has {rows:,} rows, and {log} makes {keys.live:,}: {keys.missing:,} keys are"
-        f" missing, {keys.extra:,} should not be there: `{rebuild(_bare(name))}` makes it anew"
+        f" missing, {keys.extra:,} should not be there: `{rebuild(_bare(name))}` rebuilds it"
     )
     is_sure = read.is_sure and (deletes is None or deletes.is_sure)
     agrees = keys.missing == keys.extra == 0 and keys.live == rows
@@ -245,8 +246,8 @@ def _gold(
 
 
 def _deletes_as_read(lake: TargetTables, gold: str) -> Read | None:
-    """The deletes without a set that a gold table knows: those that deleted_keys had read when the
-    table read that.
+    """The deletes without a set that a gold table knows: those that deleted_keys had read when
+    the table read deleted_keys.
     """
     if not (lake.has(lake.deleted_keys) and lake.has(lake.deletes)):
         return None

@@ -1,4 +1,4 @@
-"""What has become of each topic's payloads."""
+"""The state of each topic's payloads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ def topics_of(
     undecoded: frozenset[str],
     built: Mapping[str, Buckets],
 ) -> tuple[list[Topic], list[Link]]:
-    """All topics, and two links of each: to the tables that have its events, and on to
+    """All topics, and two links for each: to the tables that have its events, and on to
     quarantined_payloads. ``built``: the lags of the last hour by topic.
     """
     bronze = lake.reader.quoted(BRONZE)
@@ -91,15 +91,15 @@ def _decoded_link(lake: TargetTables, places: Places, topic: str, placed: Placed
             f"events of {counted(placed.missing, 'payload')}, of {placed.looked:,} that"
             f" {lake.events} has looked at, are neither there nor in a change log"
             + (f" ({logs})" if logs else "")
-            + f": `{rebuild('other_events+')}` decodes them anew"
+            + f": `{rebuild('other_events+')}` decodes them again"
         )
     if placed.strays:
         logs = ", ".join(each for each in places.logs if topic in places.strays(each))
         wrong.append(
             f"there are events of {counted(placed.strays, 'payload')}"
             + (f" ({logs})" if logs else "")
-            + f" that {BRONZE} does not have, from which nothing here removes any: roll it back to"
-            " an earlier snapshot, or restore it from a backup"
+            + f" that {BRONZE} does not have, though no command removes rows there: roll it back"
+            " to an earlier snapshot, or restore it from a backup"
         )
     told = f"topic {topic}: {'; '.join(wrong)}"
     is_sure = places.looked is not None and places.looked.is_sure
@@ -111,7 +111,7 @@ def _quarantined_link(lake: TargetTables, topic: str, invalid: Counts, found: in
     expected = None if invalid.of is None else invalid.of.get(topic, 0)
     told = (
         f"topic {topic}: of {expected or 0:,} invalid events in {lake.events}, {found:,} are in"
-        f" {lake.quarantine}: `{rebuild('quarantined_payloads')}` makes it anew"
+        f" {lake.quarantine}: `{rebuild('quarantined_payloads')}` rebuilds it"
     )
     unknown = None if invalid.is_sure else why_unknown(lake.quarantine, lake.events)
     return link_of("invalid_quarantined", topic, expected, found, told, unknown)
@@ -125,7 +125,7 @@ _NO_LAG: Final[dict[str, Any]] = {
 
 
 def _lags(lake: TargetTables) -> dict[str, dict[str, Any]]:
-    """How far each topic lagged behind Kafka when it was last landed."""
+    """The lag of each topic behind Kafka at its last landing."""
     if not lake.has(_LAGS):
         return {}
     rows = lake.rows(

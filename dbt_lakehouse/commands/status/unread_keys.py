@@ -1,9 +1,9 @@
-"""The keys that may be left of lost deletes: a full snapshot that has ended did not read them, and
-nothing later names them.
+"""Find keys that may remain after lost deletes: a full snapshot that has ended did not read them,
+and no later event names them.
 
-A log that reconciles snapshots has none. Of another one, the rows that were read of each source
-table without any other between them are its newest snapshot, if the messages of the first and the
-last say so (``dbt_lakehouse.runs.full_snapshots``).
+A log that reconciles snapshots has no such keys. In another log, consecutive snapshot rows of a
+source table are its newest snapshot, if the messages of the first and the last row are marked as
+such (``dbt_lakehouse.runs.full_snapshots``).
 """
 
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ _PLACE: Final = ", ".join(f"{each}: _position.{each}" for each in PLACE)
 
 
 class UnreadKeys(NamedTuple):
-    """Those of a gold table."""
+    """The unread keys of a gold table."""
 
     keys: int
     ended_at: int
@@ -26,9 +26,9 @@ class UnreadKeys(NamedTuple):
 
 
 def unread_keys(lake: TargetTables, gold: str, log: str) -> UnreadKeys | None:
-    """Those of a gold table of a log; None for none."""
+    """The unread keys of a log's gold table; None without any."""
     declared = lake.declared(log)
-    # Where another order decides, a row that was read may have lost to a newer one.
+    # In another order, a row that was read may have lost to a newer one.
     is_ordered = "order_by" in declared or declared["order_by_source_time"]
     if reconciles(declared) or declared["namespace"] is not None or is_ordered:
         return None
@@ -48,9 +48,9 @@ def unread_keys(lake: TargetTables, gold: str, log: str) -> UnreadKeys | None:
 
 
 def _older_rows(gold: str, log: str, source: str) -> str:
-    """A query of how many rows of gold are from before the newest rows in a row that were read of
-    their source table, where there are any: with the place and log time of the last of these, and
-    the places of the first and the last.
+    """A query for the number of gold's rows that are older than the newest consecutive snapshot
+    rows of their source table, if there are any: with the place and log time of the last of
+    these, and the places of the first and the last.
     """
     same = "{0}.source is not distinct from {1}.source"
     row = f"row({ORDER}) as place"
@@ -94,7 +94,7 @@ def _older_rows(gold: str, log: str, source: str) -> str:
 
 
 def _mark(lake: TargetTables, topic: str, partition: int, offset: int, index: int) -> Any:
-    """How a row was marked by the snapshot that read it."""
+    """The mark of a row by the snapshot that read it."""
     condition = (
         f'topic = {sql_literal(topic)} and "partition" = {partition} and "offset" = {offset}'
     )

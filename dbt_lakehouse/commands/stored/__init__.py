@@ -1,1 +1,1 @@
-"""Messages that the lake has, for the commands that show them: read without Spark."""
+"""Messages in the lake, for the commands that show them: read without Spark."""

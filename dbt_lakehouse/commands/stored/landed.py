@@ -1,4 +1,4 @@
-"""Messages that have landed, read from bronze without Spark, each with its format."""
+"""Landed messages, read from bronze without Spark, each with its format."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from python_udfs.core.events import Event, Headers
 from python_udfs.registry import decode_payload
 
 BRONZE: Final = "bronze.raw_payloads"
-# So many messages are held in memory.
+# The most messages in memory.
 _SPAN: Final = 10_000
 
 
@@ -27,28 +27,28 @@ class Landed(NamedTuple):
     value: bytes | None
     headers: Headers
     has_forgotten: bool
-    """Whether `lakehouse forget` has taken bytes out of it."""
+    """Whether `lakehouse forget` has removed bytes from it."""
     format: str | None
-    """By which it was decoded, or will be; None for none."""
+    """The format in which it was or will be decoded; None without one."""
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether nothing of it is left."""
         return self.has_forgotten and self.value is None
 
     def events(self) -> list[Event]:
-        """Its events, by today's decoders."""
+        """Its events, by the current decoders."""
         return decode_payload(self.format, self.key, self.value, self.headers)
 
 
 def landed(reader: Reader, other_events: str, condition: str) -> list[Landed]:
-    """The messages that a condition holds for, in the order of their places; the decoder knows
-    their schemas. ``condition`` is DuckDB's SQL over topic, partition and offset, ``other_events``
-    the name of that table, which need not be built. Raises what reading raises.
+    """The messages that meet a condition, in the order of their places; the decoder knows their
+    schemas. ``condition`` is DuckDB's SQL over topic, partition and offset; ``other_events`` is
+    the name of that table, which need not be built. Raises the errors of reading.
     """
     place = 'topic, "partition", "offset"'
     bronze = reader.quoted(reader.known(BRONZE))
-    # What was decoded later has the format that its topic had then.
+    # A message decoded later has the format that its topic had then.
     decoded, formats = f"select {place}, null::text as format from {bronze} where false", {}
     if other_events in reader.names:
         known = reader.known(other_events)
@@ -77,8 +77,8 @@ def landed(reader: Reader, other_events: str, condition: str) -> list[Landed]:
 
 
 def spans(reader: Reader, condition: str) -> list[str]:
-    """Conditions that hold for some thousands each of the messages that one holds for, in the order
-    of their places: all of them may be more than memory holds.
+    """Conditions that split the messages of a condition into thousands, in the order of their
+    places: all of them may exceed memory.
     """
     bronze = reader.quoted(reader.known(BRONZE))
     found: list[tuple[str, int, int, int]] = rows_of(

@@ -12,7 +12,7 @@ from python_udfs.core.events import FORGOTTEN, Event, Headers
 JSON: Final = ("record_key", "before", "after", "metadata")
 """The fields of an event that are JSON texts."""
 TIMES: Final = ("occurred_at", "expires_at")
-"""Those that are times."""
+"""The fields of an event that are times."""
 
 
 def event_row(event: Event) -> dict[str, Any]:
@@ -28,20 +28,20 @@ def event_row(event: Event) -> dict[str, Any]:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """The same, nulls left out."""
+    """The same, without nulls."""
     return {name: value for name, value in event_row(event).items() if value is not None}
 
 
 def is_forgotten(headers: Iterable[Mapping[str, Any]] | None) -> bool:
-    """Whether `lakehouse forget` has taken bytes out of the message with these headers."""
+    """Whether `lakehouse forget` has removed bytes from the message with these headers."""
     return any(header["key"] == FORGOTTEN for header in headers or ())
 
 
 def pairs_of(headers: Iterable[Mapping[str, Any]] | None) -> Headers:
-    """Headers of bronze as decoders take them."""
+    """bronze's headers in the form that decoders take."""
     return [(header["key"], bytes_of(header["value"])) for header in headers or ()]
 
 
 def bytes_of(base64: str | None) -> bytes | None:
-    """Bytes of bronze, which queries answer as base64."""
+    """Bytes from bronze, which queries return as base64."""
     return None if base64 is None else b64decode(base64)

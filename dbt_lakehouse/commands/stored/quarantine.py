@@ -1,4 +1,4 @@
-"""`lakehouse quarantine`: what could not be decoded, by code and topic, without Spark."""
+"""`lakehouse quarantine`: payloads that could not be decoded, by code and topic, without Spark."""
 
 import re
 from collections.abc import Sequence
@@ -17,9 +17,10 @@ from dbt_lakehouse.texts import counted
 from python_udfs.core.errors import DecoderFailed
 
 _HEADER: Final = ("code", "topic", "format", "events", "first seen", "last seen")
-# Of a payload that is shown.
+# The most bytes of a payload that are shown.
 _PAYLOAD_BYTES: Final = 200
-# What a payload said stands in quotes in a sentence, or in its path, but for these; and a number.
+# In a sentence, a payload's content is in quotes or in the path, with these exceptions, or is a
+# number.
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=the number )\S+")
 _STEP: Final = re.compile(r"\[\d+\]|\.(\w+)\b")
 _BEHIND_PATH: Final = re.compile(r": (?=expected|nested|the |missing|a |an |arrays )")
@@ -34,7 +35,7 @@ _encode: Final = msgspec.json.encode
 
 @dataclass
 class Example:
-    """One event that could not be decoded."""
+    """An event that could not be decoded."""
 
     partition: int
     offset: int
@@ -43,10 +44,10 @@ class Example:
     """Kafka's."""
     error_detail: str
     payload_b64: str | None = None
-    """The value of its message, if payloads are to be shown."""
+    """The value of its message, if payloads are shown."""
 
     def payload(self) -> str:
-        """The beginning of the value, for people."""
+        """The beginning of the value as text."""
         value = bytes_of(self.payload_b64) or b""
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in value)
         return text if len(text) <= _PAYLOAD_BYTES else f"{text[:_PAYLOAD_BYTES]}..."
@@ -54,7 +55,7 @@ class Example:
 
 @dataclass
 class Group:
-    """The events of a topic that have the same error code."""
+    """The events of a topic with the same error code."""
 
     error_code: str
     topic: str
@@ -67,16 +68,16 @@ class Group:
 
 @dataclass
 class Quarantine:
-    """What is in quarantine, the most frequent first."""
+    """The quarantined events, the most frequent groups first."""
 
     groups: list[Group]
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return _encode(self.groups).decode()
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         if not self.groups:
             return "nothing is quarantined"
         rows = [
@@ -92,7 +93,7 @@ class Quarantine:
                 lines.append(f"  {place}: {each.error_detail}")
                 if each.payload_b64 is not None:
                     lines.append(f"    {each.payload()}")
-        # What has no format may break nowhere.
+        # A payload without a format can't break at a place.
         one = next((group for group in self.groups if group.format), self.groups[0])
         lines += [
             "",
@@ -113,9 +114,9 @@ def quarantine(
     *,
     show_payloads: bool = False,
 ) -> Quarantine:
-    """What is in quarantine of these codes and topics, all if none are named, with the newest
-    examples of each. Raises ``ConfigurationError`` for a topic that has not landed, and if it
-    is not built yet, and what reading raises.
+    """The quarantined events of these codes and topics, all if none are named, with the newest
+    examples of each. Raises ``ConfigurationError`` for a topic that has not landed, and if the
+    table is not built yet, and the errors of reading.
     """
     built = f"{silver}.quarantined_payloads"
     if built not in reader.names:
@@ -151,9 +152,7 @@ def quarantine(
 
 
 def chosen(codes: Sequence[str], topics: Sequence[str]) -> str:
-    """The condition, in DuckDB's SQL, that holds for what is of these codes and topics; for all, if
-    none are named.
-    """
+    """The condition, in DuckDB's SQL, for these codes and topics; for all, if none are named."""
     conditions = [
         f"{column} in ({', '.join(map(sql_literal, wanted))})"
         for column, wanted in (("error_code", codes), ("topic", topics))
@@ -163,9 +162,9 @@ def chosen(codes: Sequence[str], topics: Sequence[str]) -> str:
 
 
 def masked(code: str, sentence: str) -> str:
-    """A decoder's sentence without what the payload said."""
+    """A decoder's sentence without the payload's content."""
     if code == DecoderFailed.code:
-        # An exception of whatever kind may say anything.
+        # Any exception's text may contain anything.
         return f"{sentence.partition(':')[0]}: ***"
     end = 1
     while sentence.startswith("$") and (step := _STEP.match(sentence, end)):
@@ -179,6 +178,6 @@ def masked(code: str, sentence: str) -> str:
 
 
 def _masked_text(found: re.Match[str]) -> str:
-    # One character says nothing of anybody.
+    # A single character tells nothing about a person.
     is_plain = found[0] in _PLAIN or len(found[0]) == len("'c'")
     return found[0] if is_plain else "'***'"

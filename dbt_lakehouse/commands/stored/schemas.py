@@ -1,4 +1,4 @@
-"""The schemas that landed messages name, from the lake itself and without Spark."""
+"""The registry schemas that landed messages name, read from the lake without Spark."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,9 +11,7 @@ _TABLE: Final = "bronze.avro_schemas"
 
 
 def know_landed_schemas(reader: Reader, texts: Iterable[bytes | None]) -> None:
-    """Give the decoder in this process what the lake has of the schemas that keys and values
-    name.
-    """
+    """Make the lake's schemas that keys and values name known to the decoder in this process."""
     numbers = sorted(ids_of(texts))
     if numbers and _TABLE in reader.names:
         wanted = ", ".join(map(str, numbers))

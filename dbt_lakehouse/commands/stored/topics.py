@@ -1,4 +1,4 @@
-"""Topics as the command line is given them: such that bronze holds."""
+"""Check the topics on the command line against bronze."""
 
 from collections.abc import Sequence
 from typing import Final

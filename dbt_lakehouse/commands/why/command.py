@@ -1,4 +1,4 @@
-"""Why a row of gold is what it is: its events, what the reference fold makes of them, and gold."""
+"""Explain a row of gold: its events, the reference fold's result for them, and gold's row."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,9 +42,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
-    """What is to be told of a key (JSON).
+    """The answer for a key (JSON).
 
-    Raises ``ConfigurationError``s, ``UnusableKeyError``, and what reading raises.
+    Raises ``ConfigurationError``s, ``UnusableKeyError``, and the errors of reading.
     """
     gold, log = reader.known(table.gold), reader.known(table.log)
     held = reader.columns()
@@ -106,7 +106,7 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
 
 
 def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | None:
-    """What the events that gold has been built with make of the key."""
+    """The reference fold's state of the key, from the events with which gold has been built."""
     changes = _read(events)
     return (fold_partial if table.fold.partial else fold)(
         changes, order_by_source_time=table.fold.order_by_source_time, as_of=as_of
@@ -114,7 +114,7 @@ def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | No
 
 
 def _read(events: Sequence[Event]) -> list[Change]:
-    """The changes that gold has been built with; none if none of them is of the key alone."""
+    """The changes with which gold has been built; empty if none of them is of the key alone."""
     read = [event for event in events if event.is_read]
     return [event.change for event in read] if any(event.is_own for event in read) else []
 
@@ -194,7 +194,7 @@ def _text(micros: int | None) -> str | None:
 def _gold(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]
 ) -> tuple[dict[str, Any] | None, list[State]]:
-    """The live row of gold as it is, and as the fold would have it; of more than one, the first."""
+    """The live row of gold as it is, and as a state of the fold; of several rows, the first."""
     relation = reader.quoted(reader.known(table.gold))
     where = key.condition([quoted(each) for each in table.key])
     if table.fold.deleted_rows:
@@ -224,7 +224,7 @@ def _gold(
 
 
 def differences(state: State | None, actual: Sequence[State], columns: Sequence[str]) -> list[str]:
-    """How gold's rows of a key differ from what the events make of it."""
+    """The differences between gold's rows of a key and the fold's state."""
     is_live = state is not None and state.is_live
     if len(actual) > 1:
         return [f"gold has {len(actual)} rows of the key"]
@@ -255,7 +255,7 @@ def _technical(state: State) -> list[tuple[str, Any]]:
 
 
 def _undecoded(reader: Reader, table: KeyedTable, log: str) -> int:
-    """How many events of the topics that the log is made of are in quarantine."""
+    """The number of quarantined events in the log's topics."""
     quarantined = f"{table.other_events.partition('.')[0]}.quarantined_payloads"
     if quarantined not in reader.names:
         return 0
@@ -268,7 +268,7 @@ def _undecoded(reader: Reader, table: KeyedTable, log: str) -> int:
 
 
 def _requests(reader: Reader, table: KeyedTable) -> int:
-    """How often keys of the table have been forgotten."""
+    """The number of requests to forget keys of the table."""
     if _REQUESTS not in reader.names:
         return 0
     names = ", ".join(map(sql_literal, sorted(table.of_log)))

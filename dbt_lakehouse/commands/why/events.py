@@ -1,6 +1,7 @@
-"""The events of a key in the log of its table, as the reference folds take them.
+"""The events of a key in its table's log, in the form that the reference folds take.
 
-What counts as one is what dbt_lakehouse/build/sql/reference.sql says, in DuckDB's SQL.
+dbt_lakehouse/build/sql/reference.sql defines which rows are events; this is the same in DuckDB's
+SQL.
 """
 
 import binascii
@@ -31,21 +32,21 @@ def position_of(fold: Fold) -> str:
 
 
 class KeyedTable(NamedTuple):
-    """A gold table with keys, and those it is made of, by their labels (``schema.name``)."""
+    """A gold table with keys, and its upstream tables, by their labels (``schema.name``)."""
 
     gold: str
     log: str
     other_events: str
     deletes: str
-    """Of deletes without a set."""
+    """The deletes without a set."""
     deleted_keys: str
     of_log: frozenset[str]
-    """All tables that are made of the log."""
+    """All tables made from the log."""
     fold: Fold
     wanted: Wanted
-    """Which source tables' events the log takes."""
+    """The source tables whose events the log takes."""
     hashed: Mapping[str, str]
-    """The key columns that the log has hashes of, and their types before that."""
+    """The key columns that are hashed in the log, with their types before hashing."""
 
     @property
     def key(self) -> list[str]:
@@ -54,7 +55,7 @@ class KeyedTable(NamedTuple):
 
 
 def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
-    """The gold table of this name. Raises ``ConfigurationError`` if it is none with keys."""
+    """The gold table of this name. Raises ``ConfigurationError`` unless it has keys."""
     node = node_with_keys(graph, name)
     log = log_node(graph, node)
     made = [each for each in graph.values() if is_of_log(each) and log_node(graph, each) is log]
@@ -88,12 +89,14 @@ class Event(NamedTuple):
     change: Change
     is_read: bool
     is_key_change: bool = False
-    """Whether it is an update that gave the row another key."""
+    """Whether it is an update that changed the row's key."""
     has_set: bool = True
 
     @property
     def is_own(self) -> bool:
-        """Whether it makes the key one of the table: no truncate, and no delete without a set."""
+        """Whether it shows that the key is one of the table: it is neither a truncate nor a
+        delete without a set.
+        """
         return self.has_set and self.change.operation != "truncate"
 
 
@@ -101,27 +104,27 @@ class Event(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A key as it was asked for."""
+    """A requested key."""
 
     values: dict[str, Any]
     literals: list[str]
     """SQL of its values, in the order of the key columns."""
 
     def condition(self, columns: Sequence[str]) -> str:
-        """SQL that these columns have it."""
+        """An SQL condition that these columns have it."""
         pairs = zip(columns, self.literals, strict=True)
         return " and ".join(f"{column} = {literal}" for column, literal in pairs)
 
 
 def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
-    """The key that a JSON text means: of a hashed one, its clear values.
+    """The key in a JSON text, with clear values for hashed columns.
 
-    Raises ``UnusableKeyError``, and ``ConfigurationError`` without the key of its hashes.
+    Raises ``UnusableKeyError``, and ``ConfigurationError`` without the mask key of its hashes.
     """
     names = key_names(table.key)
     types = [table.hashed.get(column, table.fold.types[column]) for column in table.key]
     values = given_key(text, table.key, types)
-    # DuckDB calls the types that have hashes as Spark does.
+    # For the types that can be hashed, DuckDB's names are Spark's.
     held = {**reader.columns()[table.log], **table.hashed}
     literals = [
         _literal(value, kind, held[column])
@@ -144,7 +147,7 @@ def _literal(text: str, kind: str, held: str) -> str:
     """SQL of a value of a type, which DuckDB calls ``held``."""
     if kind == "binary":
         return _bytes(text)
-    # DuckDB has no plus before the years behind 9999.
+    # DuckDB writes years after 9999 without a plus.
     text = text.lstrip("+") if kind.startswith(("date", "timestamp")) else text
     return f"try_cast({sql_literal(text)} as {held})"
 
@@ -162,7 +165,7 @@ def quoted(column: str) -> str:
 
 
 def value_text(value: Any) -> str | None:
-    """A value as the folds take it: different values have different texts."""
+    """A value in the form that the folds take: different values have different texts."""
     return None if value is None else cell(value)
 
 
@@ -170,8 +173,8 @@ def value_text(value: Any) -> str | None:
 
 
 def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]) -> list[Event]:
-    """The events of a key with the values of these columns; none of a key that no event of the
-    table has.
+    """The events of a key with the values of these columns; empty if no event of the table has
+    the key.
 
     Raises ``ConfigurationError`` if gold was built from another log.
     """
@@ -187,7 +190,7 @@ def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str
 def _logged(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
 ) -> list[Event]:
-    # Each by conditions of columns, whose statistics spare most files.
+    # Separate conditions on columns, whose statistics skip most files.
     own = key.condition([quoted(each) for each in table.key])
     conditions = [own]
     if table.fold.namespace is None:
@@ -198,7 +201,7 @@ def _logged(
     events = []
     for condition in conditions:
         for change in _changes(reader, table, condition, columns):
-            # Of a truncate, and of a key that an update has replaced, there are no values.
+            # A truncate has no values, and neither has a key that an update has replaced.
             bare = change._replace(expires_at=None, values=[None] * len(columns), unchanged=())
             read = is_read(change.position)
             if condition is own:
@@ -244,7 +247,7 @@ def _changes(
 
 
 def deletes_without_set(reader: Reader, table: KeyedTable, key: Key) -> int:
-    """How many deletes name a key and no set: they may be of another table's record."""
+    """The number of deletes that name a key and no set: they may be of another table's record."""
     if table.fold.namespace is None or table.deletes not in reader.names:
         return 0
     query = f"select count(*) from {reader.quoted(reader.known(table.deletes))}"
@@ -253,10 +256,10 @@ def deletes_without_set(reader: Reader, table: KeyedTable, key: Key) -> int:
 
 
 def _mark_on_deletes(reader: Reader, table: KeyedTable, marks: Mapping[str, Mark]) -> Mark | None:
-    """How far gold has read the deletes without a set."""
+    """The mark up to which gold has read the deletes without a set."""
     if table.fold.deleted_rows:
         return marks.get(table.deletes)
-    # It has them from deleted_keys, as that was when gold read it.
+    # It gets them from deleted_keys, as that was when gold read it.
     deleted_keys = reader.look_at(reader.known(table.deleted_keys))
     return mark_then(deleted_keys, marks.get(table.deleted_keys), table.deletes)
 
@@ -281,7 +284,7 @@ def _without_set(
 
 
 def _is_of(table: KeyedTable, key: Key) -> str:
-    """SQL that a delete without a set is of a key."""
+    """An SQL condition that a delete without a set is of a key."""
     namespace = sql_literal(table.fold.namespace or "")
     return f"_namespace = {namespace} and {key.condition(['_digest'])}"
 
@@ -293,7 +296,9 @@ def _read(
     mark: Mark | None,
     conditions: Sequence[str],
 ) -> Callable[[Position], bool]:
-    """What tells, of events that meet one of the conditions, whether a mark stands behind them."""
+    """A function that tells, for events that meet one of the conditions, whether they are before
+    a mark.
+    """
     try:
         todo = reading(mark, reader.look_at(upstream))
     except HistoryLost as lost:

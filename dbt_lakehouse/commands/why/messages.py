@@ -1,4 +1,4 @@
-"""The messages that events came in: from bronze, by today's decoders."""
+"""The messages of events: from bronze, by the current decoders."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,21 +15,21 @@ from python_udfs.core.events import TOMBSTONE
 
 
 class Found(StrEnum):
-    """What was found of an event in its message."""
+    """Whether an event was found in its message."""
 
     THERE = "there"
     FORGOTTEN = "forgotten"
-    """`lakehouse forget` has taken its bytes out."""
+    """`lakehouse forget` has removed its bytes."""
     MISSING = "missing"
-    """Bronze has the message no more, or today's decoders find no such event in it."""
+    """Bronze no longer has the message, or the current decoders find no such event in it."""
 
 
 class Message(NamedTuple):
-    """An event as its message has it."""
+    """An event, as decoded from its message."""
 
     found: Found
     event: dict[str, Any] | None = None
-    """As `lakehouse decode` prints it, nulls left out; None if it is not there."""
+    """In the form of `lakehouse decode`, without nulls; None if it is missing."""
 
 
 def messages_of(
@@ -53,7 +53,7 @@ def messages_of(
 
 
 def _of_messages(positions: Iterable[Position]) -> str:
-    """SQL that a row is of one of the messages."""
+    """An SQL condition that a row is of one of the messages."""
     offsets: dict[tuple[str, int], set[int]] = defaultdict(set)
     for position in positions:
         offsets[position.topic, position.partition].add(position.offset)
@@ -70,15 +70,15 @@ def _message(event_index: int, payload: Landed | None) -> Message:
     if payload.is_forgotten:
         return Message(Found.FORGOTTEN)
     decoded = payload.events()
-    # The truncate that a full snapshot stands for has no message but that of the snapshot's first
-    # row.
+    # The truncate of a full snapshot has no message of its own: it has that of the snapshot's
+    # first row.
     event_index = max(event_index, 0)
     if event_index == len(decoded) and decoded[-1].after is decoded[-1].before is None:
-        # Judged to be the delete that a tombstone is left of: the message says no more than that.
+        # A delete judged from its remaining tombstone: the message says no more than that.
         event_index -= 1
     if event_index >= len(decoded):
         return Message(Found.MISSING)
     if payload.has_forgotten and decoded[event_index].operation == TOMBSTONE:
-        # What stands in the place of a record that was taken out.
+        # The placeholder of a record that was removed.
         return Message(Found.FORGOTTEN)
     return Message(Found.THERE, event_json(decoded[event_index]))

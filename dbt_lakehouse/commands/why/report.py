@@ -1,4 +1,4 @@
-"""What `lakehouse why` tells."""
+"""The output of `lakehouse why`."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -25,12 +25,12 @@ FATES: Final = {
     "other_table": "none of its own: of another source table",
     UNREAD: "not read yet: next dbt run",
 }
-"""What became of an event, for people."""
+"""The fates of an event as text."""
 _MESSAGES: Final = {
     Found.FORGOTTEN: "forgotten",
     Found.MISSING: "no longer in bronze as it was decoded",
 }
-# What the text has of a message; JSON has it all.
+# The fields of a message in the text; JSON has all of them.
 _SHOWN: Final = ("operation", "before", "after")
 _HEADER: Final = (
     "",
@@ -47,7 +47,7 @@ _json: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Reason(StrEnum):
-    """Why the row is there, or absent, by the events that gold has read."""
+    """The reason for the row's presence or absence, by the events that gold has read."""
 
     LIVE = "live"
     DELETED = "deleted"
@@ -56,9 +56,9 @@ class Reason(StrEnum):
     UNREAD_BY_SNAPSHOT = "unread_by_snapshot"
     """A full snapshot did not read it, and no later event names it."""
     UNREAD = "unread"
-    """Only the next run reads its first event."""
+    """Its first event waits for the next run."""
     UNKNOWN = "unknown"
-    """No event of the key is known: never seen, or forgotten."""
+    """No event of the key is known: there was none, or it was forgotten."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Ending:
 
 @dataclass
 class Told:
-    """An event, its place, and what became of it."""
+    """An event, its place, and its fate."""
 
     topic: str
     partition: int
@@ -85,21 +85,21 @@ class Told:
     expires_at: str | None
     fate: str
     decides: bool
-    """Whether the row is what it is, or absent, by this event."""
+    """Whether this event decides the row's presence or absence."""
     is_clock_ahead: bool
     """Whether its time is so far ahead of Kafka's that it counts as unknown."""
     is_key_change: bool
-    """Whether it is an update that gave the row another key."""
+    """Whether it is an update that changed the row's key."""
     has_set: bool
     message: str
-    """What was found of it in bronze: there, forgotten or missing."""
+    """The state of its message in bronze: there, forgotten or missing."""
     decoded: dict[str, Any] | None
     snapshot: Ending | None = None
-    """Of the truncate that a full snapshot stands for, the end of that."""
+    """For the truncate of a full snapshot, that snapshot's end."""
 
     @property
     def place(self) -> str:
-        """Where its message is, for people."""
+        """The place of its message as text."""
         is_record = self.event_index > 0 and not self.is_left_over
         record = f", record {self.event_index}" if is_record else ""
         return f"{self.topic}, partition {self.partition}, offset {self.offset}{record}"
@@ -112,7 +112,7 @@ class Told:
 
     @property
     def said(self) -> str:
-        """What its message says, for people."""
+        """The content of its message as text."""
         if self.decoded is None:
             return _MESSAGES[Found(self.message)]
         shown = {name: value for name, value in self.decoded.items() if name in _SHOWN}
@@ -120,10 +120,10 @@ class Told:
 
     @property
     def story(self) -> str:
-        """What became of it, for people."""
+        """Its fate as text."""
         remarks = [FATES[self.fate]]
         if self.snapshot is not None:
-            remarks.append("a full snapshot begins, and what it did not read is gone")
+            remarks.append("a full snapshot begins, and rows that it did not read are deleted")
         if self.is_key_change:
             remarks.append("the key became another")
         if not self.has_set:
@@ -137,29 +137,29 @@ class Told:
 
 @dataclass
 class Answer:
-    """Why the row of a key is what it is."""
+    """The explanation of a key's row."""
 
     table: str
     key: dict[str, Any]
     reason: Reason
     as_of: str
-    """What the table was last built for."""
+    """The moment that the table was last built for."""
     row: dict[str, Any] | None
-    """As it is in gold."""
+    """The row in gold."""
     events: list[Told]
     differences: list[str]
-    """How gold differs from what the events make of it."""
+    """The differences between gold and the result of the events."""
     expired_at: str | None = None
     forgotten: int = 0
-    """How many requests to forget keys there were for the table, whichever keys."""
+    """The number of requests to forget keys of the table, whichever keys."""
     notes: list[str] = field(default_factory=list)
 
     def json(self) -> str:
-        """For scripts."""
+        """As JSON, for scripts."""
         return _json(self).decode()
 
     def text(self) -> str:
-        """For people."""
+        """As text."""
         lines = [printable(f"{self.table} {cell(self.key)}: {self.verdict}")]
         lines += [f"DIFFERENT: {printable(each)}" for each in self.differences]
         if self.row is not None:
@@ -221,5 +221,5 @@ def _line(event: Told) -> list[Any]:
 
 
 def decoded(text: str) -> Answer:
-    """What ``Answer.json`` has made of an answer. Raises ``msgspec.DecodeError``."""
+    """An answer from the JSON of ``Answer.json``. Raises ``msgspec.DecodeError``."""
     return msgspec.json.Decoder(Answer, float_hook=Decimal).decode(text)

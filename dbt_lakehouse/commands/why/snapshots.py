@@ -1,4 +1,4 @@
-"""The full snapshots whose ends stand among the events of a key."""
+"""The full snapshots that end among the events of a key."""
 
 from collections.abc import Iterable
 
@@ -16,8 +16,8 @@ from dbt_lakehouse.texts import time_text
 def endings_of(
     reader: Reader, table: KeyedTable, positions: Iterable[Position]
 ) -> dict[Position, Ending]:
-    """Where the snapshots ended that truncates among events stand for, by the truncates' positions
-    (``dbt_lakehouse.runs.full_snapshots``).
+    """The ends of the snapshots for which truncates among the events stand, by the truncates'
+    positions (``dbt_lakehouse.runs.full_snapshots``).
     """
     wanted = {
         (each.topic, each.partition, each.offset): each

@@ -1,7 +1,7 @@
-"""What the brokers say of topics and offsets, through Kafka's own AdminClient in Spark's JVM.
+"""The brokers' metadata of topics and offsets, through Kafka's own AdminClient in Spark's JVM.
 
-Asked before anything is read, because it answers within seconds and names what is wrong, where the
-source would retry for minutes and then say ``listNodes``.
+It is requested before anything is read: the AdminClient answers within seconds and names the
+trouble, where the Kafka source would retry for minutes and then say ``listNodes``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,19 @@ from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.jvm import packages
 
 _KAFKA: Final = "org.apache.kafka"
-# A broker that doesn't know topic ids reports this one for each.
+# A broker without topic ids reports this one for each topic.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _REFUSED: Final = ("TopicAuthorizationException", "ClusterAuthorizationException")
 _NO_SUCH_TOPIC: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
 
 
 class PartitionLog(NamedTuple):
-    """One partition as its broker holds it.
+    """A partition, as its broker has it.
 
     ``kafka_topic`` is Kafka's name of the topic, ``topic`` the one in bronze. Offsets from
-    ``start`` to before ``end`` can be read; with read_committed, ``end`` lies before the first open
-    transaction. ``topic_id`` tells a topic from one of the same name created later; None where the
-    broker has no ids.
+    ``start`` to before ``end`` can be read; with read_committed, ``end`` lies before the first
+    open transaction. ``topic_id`` tells a topic from one of the same name created later; None
+    where the broker has no ids.
     """
 
     kafka_topic: str
@@ -43,12 +43,12 @@ class PartitionLog(NamedTuple):
 
 
 class TopicLogs(NamedTuple):
-    """What the brokers have of the topics to land.
+    """The brokers' metadata of the topics to land.
 
-    ``partitions`` are ordered by Kafka's topic and partition. ``stalled`` are the topics, by
-    bronze's name, that can't be read, and why: no reason to leave the others unread.
-    ``policies`` are the topics' ``cleanup.policy``, by bronze's name; None where this user lacks
-    the right to ask for it (DescribeConfigs).
+    ``partitions`` are ordered by Kafka's topic and partition. ``stalled`` maps topics that can't
+    be read, by bronze's name, to the error; the others can still be read. ``policies`` are the
+    topics' ``cleanup.policy``, by bronze's name; None if this user lacks the right to request it
+    (DescribeConfigs).
     """
 
     partitions: list[PartitionLog]
@@ -59,10 +59,10 @@ class TopicLogs(NamedTuple):
 def read_logs(
     spark: SparkSession, settings: KafkaSettings, rules: Sequence[TopicRule]
 ) -> TopicLogs:
-    """What there is of the topics that the rules let Kafka bring.
+    """The metadata of the topics that the rules bring from Kafka.
 
-    Raises ``KafkaError`` if the brokers can't be used, and ``ConfigurationError`` for settings that
-    they refuse.
+    Raises ``KafkaError`` if the brokers can't be used, and ``ConfigurationError`` for settings
+    that they refuse.
     """
     probe(settings)
     with _admin(spark, settings) as (jvm, admin):
@@ -95,8 +95,8 @@ def read_logs(
 def topic_ids(
     spark: SparkSession, settings: KafkaSettings, rules: Sequence[TopicRule]
 ) -> dict[str, str | None]:
-    """The id of each topic that there is and that the rules let Kafka bring, by Kafka's name; None
-    where the brokers have no ids. Raises as ``read_logs``.
+    """The id of each existing topic that the rules bring from Kafka, by Kafka's name; None where
+    the brokers have no ids. Raises the same errors as ``read_logs``.
     """
     with _admin(spark, settings) as (jvm, admin):
         topics = list(_topics(jvm, admin, rules))
@@ -132,7 +132,7 @@ def _admin(spark: SparkSession, settings: KafkaSettings) -> Iterator[tuple[Any, 
 
 
 def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
-    """Kafka's name of each topic to land, with bronze's name for it."""
+    """Kafka's names of the topics to land, with bronze's names."""
     matcher = TopicMatcher(jvm, rules)
     names = [rule.topic for rule in rules if rule.topic is not None]
     if any(rule.pattern is not None and rule.from_kafka for rule in rules):
@@ -153,8 +153,8 @@ def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
 def _partitions(
     admin: Any, settings: KafkaSettings, topics: Sequence[str]
 ) -> tuple[list[tuple[str, int, str | None]], dict[str, LakehouseError]]:
-    """Kafka's topic, partition and topic id of each partition of the topics that can be read; and
-    the other topics, with what is wrong.
+    """Kafka's topic, partition and topic id of each partition of the readable topics; and the
+    other topics, with their errors.
     """
     partitions: list[tuple[str, int, str | None]] = []
     stalled: dict[str, LakehouseError] = {}
@@ -171,7 +171,7 @@ def _partitions(
                 )
                 continue
             if "Authorization" not in _kind(error):
-                # Nothing about this topic: of the brokers, or of the login.
+                # An error of the brokers or the login, not of this topic.
                 raise
             stalled[topic] = _explained(error, settings)
             continue
@@ -193,7 +193,9 @@ def _partitions(
 
 
 def _policies(jvm: Any, admin: Any, topics: Sequence[str]) -> dict[str, str | None]:
-    """The ``cleanup.policy`` of topics, its words in order; None where asking is not allowed."""
+    """The ``cleanup.policy`` of topics, its words in order; None where requests for it are not
+    allowed.
+    """
     config = jvm.org.apache.kafka.common.config.ConfigResource
     kind = config.Type.TOPIC
     resources = {topic: config(kind, topic) for topic in topics}
@@ -216,7 +218,7 @@ def _topic_id(description: Any) -> str | None:
 
 
 class _Offsets:
-    """Asks for the first or the last offset of partitions."""
+    """Requests the first or the last offsets of partitions."""
 
     def __init__(self, jvm: Any, admin: Any, settings: KafkaSettings) -> None:
         self._packages = jvm
@@ -259,7 +261,7 @@ def _kind(error: Py4JJavaError) -> str:
 
 
 def _explained(error: Py4JJavaError, settings: KafkaSettings) -> LakehouseError:
-    """The error that a user should see for what the AdminClient threw."""
+    """The user's error for an exception of the AdminClient."""
     kind = _kind(error)
     reason = error_text(error)
     where = f"the Kafka broker at {settings.servers}"

@@ -1,8 +1,8 @@
 """Batch landing: everything new in the topics, as one atomic append to ``bronze.raw_payloads``.
 
-Where to begin is read from bronze, where to end is pinned at the log ends of the start, so the run
-is finite under any producer. A run that dies before its commit has landed nothing; one that dies
-behind it has landed all, and the next one sees that in bronze.
+bronze tells where to begin, and the end is pinned at the log ends of the start, so a run is
+finite under any producer. A run that dies before its commit has landed nothing; one that dies
+after it has landed everything, which the next run sees in bronze.
 """
 
 import time
@@ -43,14 +43,14 @@ from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
 
-# How often a run begins anew because another host has appended meanwhile.
+# How often a run starts over because another host has appended meanwhile.
 _ATTEMPTS: Final = 10
 
 
 class KafkaLanding(NamedTuple):
-    """What one run did: messages appended, offsets still to be read below the log ends that it saw,
-    topics that were left to a running stream, by its description, and topics that can't go on,
-    with what is to be done about each (``raise_stalled``).
+    """The result of a run: messages appended, offsets still to be read below the log ends that it
+    saw, topics that were left to a running stream, with its description, and stalled topics with
+    the remedy for each (``raise_stalled``).
     """
 
     landed: int
@@ -62,11 +62,11 @@ class KafkaLanding(NamedTuple):
 def land_kafka(
     spark: SparkSession, source: KafkaSource, *, accept_loss: bool = False
 ) -> KafkaLanding:
-    """Append what is new in Kafka, at most ``source.max_messages`` offsets of it.
+    """Append Kafka's new messages, up to ``source.max_messages`` offsets.
 
     With ``accept_loss``, messages that Kafka has deleted unread are recorded in
-    ``bronze.kafka_gaps``, and landing goes on behind them. Topics that can't go on are left out.
-    Raises ``KafkaError`` and ``ConfigurationError``; nothing was landed then.
+    ``bronze.kafka_gaps``, and landing continues after them. Stalled topics are left out. Raises
+    ``KafkaError`` and ``ConfigurationError``; nothing was landed then.
     """
     lock = landing_lock(spark)
     for attempt in range(_ATTEMPTS):
@@ -83,7 +83,7 @@ def land_kafka(
 
 
 def landing_text(result: KafkaLanding) -> str:
-    """What a run did, in a line for people."""
+    """A run's result as a line of text."""
     text = f"kafka: landed {counted(result.landed, 'message')}"
     if result.remaining:
         verb = "is" if result.remaining == 1 else "are"
@@ -105,7 +105,7 @@ def _land(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> Kaf
 def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared) -> KafkaLanding:
     logs, positions, stalled = prepared
     checked_at = datetime.now(UTC)
-    # None can begin while we hold the landing lock.
+    # No stream can begin while we hold the landing lock.
     streamed = streamed_topics(spark, {log.topic for log in logs})
     new = new_ranges([log for log in logs if log.topic not in streamed], positions)
     chosen = capped(new, source.max_messages)
@@ -114,8 +114,8 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
         _report(new, chosen)
         rows = read_ranges(spark, source.settings, chosen)
         with working("landing from Kafka", read_of(spark, offsets_in(chosen))):
-            # A transaction's end takes an offset but is no message: a range may hold none, and an
-            # empty commit in every run would be noise.
+            # The end of a transaction takes an offset without a message, so a range may have no
+            # messages, and each run would make an empty commit.
             if not rows.isEmpty():
                 with leaving_no_files(spark):
                     commit = bronze.append(by_topic(rows, chosen), positions.snapshot)
@@ -136,21 +136,21 @@ def _explained(
     known: Mapping[str, LakehouseError],
     failed: str | None = None,
 ) -> Iterator[None]:
-    """Raise what Spark says as a user should read it; ``known`` are topics that have stalled
-    before, ``failed`` says what has failed if it is not the reading.
+    """Translate Spark's errors for users. ``known`` are topics that had stalled before;
+    ``failed`` says what failed, if not the reading.
     """
     try:
         yield
     except (AnalysisException, ParseException):
-        # A mistake of ours.
+        # A bug of ours.
         raise
     except IllegalArgumentException as error:
         raise ConfigurationError(
             f"Spark's Kafka source refuses the profile's kafka.* settings: {error_text(error)}"
         ) from error
     except (Py4JJavaError, CapturedException) as error:
-        # If the brokers can't be asked any more, or have deleted what was being read, that is the
-        # reason and says more than the task that failed.
+        # If the brokers can't be reached any more, or have deleted what was being read, that is
+        # the reason, and says more than the failed task.
         raise_stalled(prepare(spark, source, accept_loss=False).stalled, known)
         failed = failed or f"reading from {source.settings.servers} failed, nothing was landed"
         raise KafkaError(f"{failed}: {error_text(error)}") from error

@@ -1,4 +1,6 @@
-"""What `dbt run` and `dbt build` land first: captures and Kafka, as vars and profile name them."""
+"""The landing at the start of `dbt run` and `dbt build`: captures and Kafka, as vars and profile
+name them.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,16 +15,16 @@ from dbt_lakehouse.texts import counted
 
 
 class Landed(NamedTuple):
-    """What has become of a landing."""
+    """The result of a landing."""
 
     sentences: list[str]
-    """One for each transport that is configured."""
+    """A sentence for each configured transport."""
     stalled: Mapping[str, LakehouseError]
-    """What is wrong with Kafka topics that could not be landed; the others were."""
+    """The errors of Kafka topics that could not be landed; the others were."""
 
 
 def land_configured(spark: SparkSession, project: Project) -> Landed:
-    """Land what is new. Raises what ``land_captures`` and ``land_kafka`` raise."""
+    """Land new messages. Raises the errors of ``land_captures`` and ``land_kafka``."""
     kafka = project.kafka()
     sentences = []
     stalled: Mapping[str, LakehouseError] = {}

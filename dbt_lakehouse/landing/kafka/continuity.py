@@ -1,7 +1,7 @@
-"""Whether Kafka goes on where bronze is: no message deleted unread, and no topic another one than
+"""Check that Kafka continues where bronze ends: no message was deleted unread, and each topic is
 the one that was landed.
 
-A topic of which that is not so stalls, and no other with it.
+A topic that fails this stalls, and only that topic.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,9 +31,10 @@ from dbt_lakehouse.telling import tell
 
 
 class Prepared(NamedTuple):
-    """What can be landed: the logs of the topics that fit to bronze, and where all topics stand.
+    """What can be landed: the logs of the topics that fit bronze, and the positions of all
+    topics.
 
-    ``stalled`` are the other topics, by bronze's name, each with what is to be done about it.
+    ``stalled`` are the other topics, by bronze's name, each with the remedy.
     """
 
     logs: list[PartitionLog]
@@ -42,15 +43,15 @@ class Prepared(NamedTuple):
 
 
 def prepare(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> Prepared:
-    """What the brokers hold and where bronze stands, and which topics don't fit together.
+    """Compare the brokers' logs with bronze's positions, and find the topics that don't fit.
 
-    With ``accept_loss``, messages that Kafka has deleted are recorded and stall nothing.
+    With ``accept_loss``, messages that Kafka has deleted are recorded and don't stall a topic.
     """
     create_tables(spark)
     logs, stalled, policies = read_logs(spark, source.settings, source.rules)
     positions = read_positions(spark, logs)
     if any(log.end < position.read_to for log, position in paired(logs, positions)):
-        # Another host may have landed what came after the first look.
+        # Another host may have landed messages that came after the first look.
         logs, stalled, policies = read_logs(spark, source.settings, source.rules)
         positions = read_positions(spark, logs)
     stalled.update(_other_topics(spark, source.settings, logs, positions))
@@ -73,7 +74,7 @@ def prepare(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> P
 def raise_stalled(
     stalled: Mapping[str, LakehouseError], known: Collection[str] = frozenset()
 ) -> None:
-    """Raise what is wrong with topics that can't be landed, if there are others than ``known``."""
+    """Raise the errors of topics that can't be landed, if there are topics other than ``known``."""
     errors = [stalled[topic] for topic in sorted(stalled) if topic not in known]
     if errors:
         raise type(errors[0])("; ".join(map(str, errors)))
@@ -82,8 +83,8 @@ def raise_stalled(
 def _note_policies(
     spark: SparkSession, source: KafkaSource, policies: Mapping[str, str | None]
 ) -> None:
-    """Keep whether the topics are compacted: before anything of them lands, for what lands is read
-    by it.
+    """Keep whether the topics are compacted, before any of their messages land, since it decides
+    how those are read.
     """
     note_policies(spark, {name: policy for name, policy in policies.items() if policy is not None})
     matcher = TopicMatcher(packages(spark), source.rules)
@@ -117,7 +118,7 @@ def _loss_text(lost: Sequence[Range]) -> str:
 
 
 def _record_gaps(spark: SparkSession, lost: Sequence[Range]) -> None:
-    """Before anything behind a gap lands, so that no gap goes unrecorded."""
+    """Record gaps before anything behind them lands, so that no gap goes unrecorded."""
     now = datetime.now(UTC)
     rows = [
         {
@@ -149,11 +150,11 @@ def _other_topics(
     logs: Sequence[PartitionLog],
     positions: Positions,
 ) -> dict[str, DataLossError]:
-    """The topics, by bronze's name, that are not those that were landed: their offsets would be
-    taken for those of the messages in bronze.
+    """The topics, by bronze's name, that are not the landed ones: their offsets would be mistaken
+    for those of the messages in bronze.
 
-    A topic that has another id, or none, is the landed one still if each partition that has landed
-    holds its last landed message: a copy of it.
+    A topic with another id, or without one, still counts as the landed one if each landed
+    partition holds its last landed message: it is a copy.
     """
     by_partition = {(log.topic, log.partition): log for log in logs}
     by_topic = {log.topic: log for log in logs}
@@ -165,7 +166,7 @@ def _other_topics(
         log = by_partition.get((topic, partition))
         landed = position.landed_offset
         if log is None:
-            # No topic ever loses a partition.
+            # A topic never loses a partition.
             if landed is not None:
                 others[topic] = _other_topic(
                     by_topic[topic],
@@ -183,7 +184,7 @@ def _other_topics(
         ):
             continue
         elif landed >= log.start:
-            # Nothing is left out of what is read for being landed.
+            # Messages that have landed are not left out here.
             doubtful.append(Range(log, position._replace(landed_offset=None), landed, landed + 1))
         elif _has_other_id(log, position):
             others[topic] = _other_id(log, position)
@@ -216,8 +217,8 @@ def _unlike_landed(
 def _comparisons(
     spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range]
 ) -> dict[tuple[str, int], bool]:
-    """Whether bronze and Kafka hold the same at each range, which is of one offset, by topic and
-    partition; ranges where Kafka has nothing are left out.
+    """Whether bronze and Kafka hold the same message at each range (of one offset), by topic and
+    partition; ranges without a message in Kafka are left out.
     """
     read_ranges(spark, settings, ranges).createOrReplaceTempView("kafka_messages")
     offsets = {(each.log.topic, each.log.partition): each.start for each in ranges}
@@ -249,20 +250,22 @@ def _comparisons(
 
 
 def _has_other_id(log: PartitionLog, position: Position) -> bool:
-    """Whether the topic has another id than the landed one. Without ids that is unknown."""
+    """Whether the topic has another id than the landed one; False if that is unknown for want of
+    ids.
+    """
     return position.topic_id not in (None, log.topic_id) and log.topic_id is not None
 
 
 def _other_id(log: PartitionLog, position: Position) -> DataLossError:
-    """The error for a topic of which there are no bytes to compare."""
+    """The error for a topic with another id, without messages to compare."""
     return _other_topic(log, f"its id is {log.topic_id} and no longer {position.topic_id}")
 
 
 def _other_topic(log: PartitionLog, evidence: str) -> DataLossError:
     return DataLossError(
         f"topic {log.kafka_topic} is not the one that was landed: {evidence}. Was it deleted and"
-        " created anew, or its log cut off? Nothing of it was landed. Bronze keeps the old messages"
-        " with their offsets, so the new ones need another name: write"
+        " created again, or its log truncated? None of its messages were landed. Bronze keeps the"
+        " old messages with their offsets, so the new ones need another name: write"
         f" `land_as: {log.topic}.2` into the topic's entry in vars.topics, and they land under it"
         " from their beginning"
     )

@@ -1,4 +1,4 @@
-"""Messages of a topic as Kafka has them now, landed or not; nothing is written."""
+"""Messages of a topic as Kafka has them now, whether landed or not; nothing is written."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class Peeked(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
-    """Kafka's, in microseconds since the epoch: it can be of a year that Python has none of."""
+    """Kafka's, in microseconds since the epoch: its year may be outside of Python's range."""
     key: bytes | None
     value: bytes | None
     format: str | None
@@ -46,9 +46,9 @@ def newest(spark: SparkSession, source: KafkaSource, topic: str, limit: int) -> 
 def message_at(
     spark: SparkSession, source: KafkaSource, topic: str, partition: int | None, offset: int
 ) -> Peeked:
-    """The message at a place.
+    """The message at a position.
 
-    Raises ``KafkaError`` and ``ConfigurationError``, if there is none too.
+    Raises ``KafkaError`` and ``ConfigurationError``, also if there is no such message.
     """
     logs = _logs(spark, source, topic)
     there = [
@@ -81,7 +81,7 @@ def _logs(spark: SparkSession, source: KafkaSource, topic: str) -> list[Partitio
 
 
 def no_such_topic(source: KafkaSource, topic: str) -> ConfigurationError:
-    """What there is to say of a topic that vars.topics need not name."""
+    """The error for a missing topic, which vars.topics need not name."""
     named = (rule.topic for rule in source.rules if rule.topic != topic)
     known = [name for name in named if name is not None]
     return ConfigurationError(

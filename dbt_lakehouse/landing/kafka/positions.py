@@ -1,14 +1,14 @@
-"""Where Kafka's topics are to be continued, read from bronze itself.
+"""Where to continue Kafka's topics, derived from bronze itself.
 
-``bronze.topic_partitions`` has one row per topic and partition: how far it is landed and, for those
-of Kafka, how far it lags. It is a summary of bronze as of one snapshot, so that a run has to look
-only at what was added since; without it, or if its snapshot is no longer in bronze's history (a
-rollback, expired snapshots), all of bronze is looked at. It can be dropped at any time.
+``bronze.topic_partitions`` has one row per topic and partition: how far it is landed and, for
+Kafka's topics, how far it lags. It is a summary of bronze as of one snapshot, so that a run reads
+only what was added since. Without it, or if its snapshot is no longer in bronze's history (a
+rollback, expired snapshots), the run reads all of bronze. It can be dropped at any time.
 
-A partition's ``next_offset`` is the first offset that may not be there: everything before it is in
-bronze, was taken away by Kafka (compaction, aborted transactions) or is in ``bronze.kafka_gaps``.
-Rows at and behind it can exist: a run that was killed after its append, captures that were landed.
-If they leave no hole they move it; else what is read from there on is compared with them.
+A partition's ``next_offset`` is the first offset that may be missing: everything before it is in
+bronze, was removed by Kafka (compaction, aborted transactions) or is in ``bronze.kafka_gaps``.
+Rows at and behind it can exist, from a run that was killed after its append, or from captures. If
+they leave no hole they move it; otherwise messages read from there on are compared with them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ _AGES: Final = (
 class Position(NamedTuple):
     """How far one partition is landed.
 
-    ``landed_offset`` and ``landed_timestamp`` are the last row's in bronze, None while it has none.
+    ``landed_offset`` and ``landed_timestamp`` are the last row's in bronze, None without rows.
     ``topic_id`` is the one that Kafka last gave the topic, None while only captures were landed.
-    ``landed_ages`` are those of what was just landed.
+    ``landed_ages`` are the ages of the rows that have just landed.
     """
 
     next_offset: int
@@ -51,7 +51,7 @@ class Position(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """The offset behind all that was ever read or landed: no log of this topic ends before."""
+        """The offset behind everything ever read or landed: no log of this topic ends before it."""
         landed = 0 if self.landed_offset is None else self.landed_offset + 1
         return max(self.next_offset, landed)
 
@@ -90,7 +90,7 @@ def create_tables(spark: SparkSession) -> None:
         using iceberg
         """
     )
-    # It may be of before there was this column.
+    # A table from an earlier version may lack this column.
     if "landed_ages" not in spark.table(TABLE).columns:
         spark.sql(f"alter table {TABLE} add columns ({_AGES})")
     spark.sql(
@@ -110,11 +110,11 @@ def create_tables(spark: SparkSession) -> None:
 
 
 def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positions:
-    """Where each partition stands: those in bronze, and those of ``logs`` (at their start, if
-    nothing of them has landed).
+    """The position of each partition: those in bronze, and those of ``logs`` (at their start, if
+    none of their messages has landed).
     """
-    # In this order: another host may land and save in between, and the summary must not be of a
-    # later snapshot than the one that it is brought up to.
+    # In this order: another host may land and save in between, and the summary's snapshot must
+    # not be later than the one that it is updated to.
     rows = _collected(spark.table(TABLE))
     snapshot = bronze.current_snapshot(spark)
     summed_up = rows[0]["bronze_snapshot_id"] if rows else None
@@ -135,12 +135,13 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         key = (log.topic, log.partition)
         known = positions.get(key)
         if known is None and (log.topic, log.topic_id) in known_topics:
-            # Added since the topic was last landed, so nothing of it has been.
+            # A partition added since the topic was last landed, so none of its messages has
+            # landed.
             positions[key] = Position(0, None, None, log.topic_id)
         elif known is None or (known.landed_offset is None and known.topic_id != log.topic_id):
             positions[key] = Position(log.start, None, None, None)
         elif known.topic_id is None:
-            # Only captures so far, and Kafka no longer has what came before its log's start.
+            # Only captures so far, and Kafka no longer has the messages before its log's start.
             positions[key] = known._replace(next_offset=max(known.next_offset, log.start))
     _add_rows(spark, bronze.added_between(summed_up, snapshot), positions)
     for log in logs:
@@ -148,7 +149,7 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         known = positions[key]
         landed_offset = known.landed_offset
         if known.topic_id is None and landed_offset is not None and landed_offset + 1 < log.start:
-            # What lies between the last landed message and the log's start is gone.
+            # The messages between the last landed one and the log's start are gone.
             positions[key] = known._replace(next_offset=landed_offset + 1)
     for gap in _collected(spark.table(GAPS)):
         key = (gap["topic"], gap["partition"])
@@ -167,9 +168,9 @@ def behind_own_append(
     snapshot: int,
     checked_at: datetime,
 ) -> Positions:
-    """What ``read_positions`` says after an append that was chosen by ``positions`` and made
-    ``snapshot``: no other process has added rows in between. Of these rows it has their ages at
-    ``checked_at`` (UTC) too.
+    """The positions after an append that was chosen by ``positions`` and made ``snapshot``: no
+    other process has added rows in between. They include the ages of the appended rows at
+    ``checked_at`` (UTC).
     """
     if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):
         return read_positions(spark, logs)
@@ -185,14 +186,14 @@ def _add_rows(
     positions: dict[tuple[str, int], Position],
     landed: datetime | None = None,
 ) -> None:
-    """Move the positions by rows of bronze (a SQL relation) that they don't know yet; of rows that
-    were just ``landed`` they get the ages as of then.
+    """Move the positions by rows of bronze (an SQL relation) that they don't include yet. If the
+    rows have just ``landed``, their ages as of then are added.
     """
     if added is None:
         return
     age = "cast(null as int)"
     if landed is not None:
-        # Some messages have no timestamp, or one that is none.
+        # Some messages have no timestamp, or an invalid one.
         millis = f"{landed.timestamp() * 1_000:.0f} - unix_millis(timestamp)"
         age = f"if(timestamp >= '1970-01-01', {bucket_sql(millis)}, null)"
     floors = {key: position.next_offset for key, position in positions.items()}
@@ -223,8 +224,8 @@ def _add_rows(
         last, behind_floor = newest["landed_offset"], sum(row["behind_floor"] for row in rows)
         known = positions.get(key, Position(0, None, None, None))
         next_offset = known.next_offset
-        # Offsets are unique, so as many as fit between floor and last are all of them. What was
-        # there before counts only if it leaves no hole either.
+        # Offsets are unique, so if as many rows as fit lie between floor and last, none is
+        # missing. Earlier rows count only if they leave no hole either.
         if not known.overlaps and behind_floor == last + 1 - newest["floor"] > 0:
             next_offset = last + 1
         if known.landed_offset is None or last > known.landed_offset:
@@ -234,7 +235,7 @@ def _add_rows(
 
 
 def advanced(positions: Positions, ends: Mapping[tuple[str, int], int]) -> Positions:
-    """The positions, none of them before where its partition was read to by ``ends``."""
+    """The positions, moved at least to where ``ends`` says that their partition was read."""
     moved = {
         key: position._replace(next_offset=max(position.next_offset, ends.get(key, 0)))
         for key, position in positions.by_partition.items()
@@ -252,8 +253,8 @@ def save_positions(
             lags(positions, logs, checked_at), sorted(positions.by_partition.items()), strict=True
         )
     ]
-    # One commit that readers see whole. Two hosts may do it at the same time: either's rows are
-    # true as of their own snapshot.
+    # One commit, which readers see whole. Two hosts may do it at the same time: the rows of each
+    # are true as of its own snapshot.
     rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
     spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
     expire_own_history(spark, TABLE)
@@ -293,13 +294,13 @@ def lags(
 
 
 def _collected(relation: DataFrame) -> list[dict[str, Any]]:
-    """The rows, with times that know they are UTC (``collect`` makes them local ones)."""
+    """The rows, with times in UTC (``collect`` makes them local times)."""
     rows: list[dict[str, Any]] = relation.toArrow().to_pylist()
     return rows
 
 
 def rows_like(spark: SparkSession, table: str, rows: Sequence[dict[str, object]]) -> DataFrame:
-    """Python rows as a relation with the columns of a table, for one file of it."""
+    """Python rows as a relation with the columns of a table, in a single partition."""
     schema = to_arrow_schema(spark.table(table).schema)
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema)).coalesce(1)
 
@@ -307,7 +308,9 @@ def rows_like(spark: SparkSession, table: str, rows: Sequence[dict[str, object]]
 def partition_relation(
     spark: SparkSession, numbers: Mapping[tuple[str, int], int], name: str
 ) -> DataFrame:
-    """A relation of partitions, by topic and number, with one more number each, called ``name``."""
+    """A relation of partitions, by topic and number, with one more number column, called
+    ``name``.
+    """
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), (name, pa.int64())])
     rows = [
         {"topic": topic, "partition": partition, name: number}

@@ -1,4 +1,4 @@
-"""How far a landing has read from Kafka, for ``telling.working``."""
+"""The progress of a landing's reading from Kafka, for ``telling.working``."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -19,9 +19,9 @@ _CONSUMED: Final = Path(__file__).parent / "Consumed.java"
 
 
 def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
-    """How many of so many messages have been read: ``120,000 of 500,000 messages, 34 MB``. Where
-    the executors are other machines, so are their consumers: there tasks say how many messages when
-    they end, and each ten seconds, and until one has, their number is told.
+    """A function for the number of messages read so far: ``120,000 of 500,000 messages, 34 MB``.
+    If the executors are other machines, so are their consumers: then tasks report their messages
+    when they end, and every ten seconds. Until one has, the number of tasks is shown.
     """
     if not is_shown():
         return str
@@ -30,9 +30,9 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
         consumed = _consumed(gateway())
         start = _read(consumed)
     except (Py4JError, PySparkException, OSError):
-        # No landing fails for want of this line.
+        # A landing must not fail for want of this line.
         return tasks
-    # Consumers outlive a landing, and may not outlive their part of one.
+    # Consumers may outlive a landing, or end before it does.
     seen = dict(start)
 
     def how_far() -> str:
@@ -40,7 +40,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
             seen.update(_read(consumed))
             of_tasks = _records_read(spark)
         except (Py4JError, PySparkException, OSError):
-            # Spark has ended, which the command tells elsewhere.
+            # Spark has ended, which the command reports elsewhere.
             return ""
         messages, size = (
             sum(each[part] - start.get(name, (0, 0))[part] for name, each in seen.items())
@@ -48,7 +48,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
         )
         if not (messages or of_tasks):
             return tasks()
-        # Of a topic that was landed before, what bronze has is read too.
+        # For a topic landed before, the stages read bronze's rows too.
         how_many = f"{min(messages or of_tasks, total):,} of {counted(total, 'message')}"
         return f"{how_many}, {size / 1e6:,.0f} MB" if messages else how_many
 
@@ -56,14 +56,16 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
 
 
 def _records_read(spark: SparkSession) -> int:
-    """What the stages that are at work have read."""
+    """The number of records read by the active stages."""
     stages = java_context(spark.sparkContext).statusStore().activeStages()
     return sum(int(stages.apply(each).inputRecords()) for each in range(stages.size()))
 
 
 @lru_cache(1)
 def _consumed(jvm: Any) -> Any:
-    """What asks the JVM's consumers; one for each JVM: py4j takes two classes of a name for one."""
+    """The object that reads the JVM's consumers; one for each JVM, since py4j confuses two
+    classes of the same name.
+    """
     (made,) = compiled(_CONSUMED).getConstructors()
     return made.newInstance(None)
 

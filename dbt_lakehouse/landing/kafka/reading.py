@@ -1,4 +1,4 @@
-"""What is to be read from Kafka, and what is read as rows of bronze."""
+"""Offset ranges to read from Kafka, and their messages as rows of bronze."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.positions import Position, Positions
 from dbt_lakehouse.texts import sql_text
 
-# A task, and so a file, for each so many messages; fewer would not be worth a task of their own.
+# The messages of a task, and of a file; fewer would not be worth a task.
 _MESSAGES_PER_FILE: Final = 1_000_000
 _MESSAGES_PER_TASK: Final = 20_000
 
 
 class Range(NamedTuple):
-    """Offsets of one partition to read: from ``start`` to before ``end``."""
+    """A range of offsets of one partition: from ``start`` to before ``end``."""
 
     log: PartitionLog
     position: Position
@@ -35,7 +35,7 @@ def paired(
 
 
 def new_ranges(logs: Iterable[PartitionLog], positions: Positions) -> list[Range]:
-    """What each partition has behind its position."""
+    """The offsets behind each partition's position."""
     ranges = [
         Range(log, position, position.next_offset, log.end)
         for log, position in paired(logs, positions)
@@ -44,14 +44,14 @@ def new_ranges(logs: Iterable[PartitionLog], positions: Positions) -> list[Range
 
 
 def capped(ranges: Sequence[Range], most: int) -> list[Range]:
-    """The beginnings of the ranges, ``most`` offsets in all: from each its share, so that no
-    partition waits for another.
+    """The beginnings of the ranges, ``most`` offsets in total: a proportional share of each, so
+    that no partition waits for another.
     """
     total = offsets_in(ranges)
     if total <= most:
         return list(ranges)
     sizes = [(each.end - each.start) * most // total for each in ranges]
-    # What rounding has left over goes to the longest.
+    # The longest ranges get what rounding has left over.
     longest = sorted(range(len(ranges)), key=lambda i: ranges[i].start - ranges[i].end)
     for i in longest[: most - sum(sizes)]:
         sizes[i] += 1
@@ -63,12 +63,12 @@ def capped(ranges: Sequence[Range], most: int) -> list[Range]:
 
 
 def offsets_in(ranges: Iterable[Range]) -> int:
-    """How many offsets the ranges have."""
+    """The number of offsets in the ranges."""
     return sum(each.end - each.start for each in ranges)
 
 
 def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range]) -> DataFrame:
-    """The messages of the ranges that bronze does not hold, as its rows."""
+    """The messages of the ranges that bronze lacks, as its rows."""
     total = offsets_in(ranges)
     tasks = max(
         min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
@@ -81,8 +81,9 @@ def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[R
 
 
 def by_topic(rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
-    """The rows of ranges as they are to be written: many of several topics are sorted by topic, for
-    the source has partitions in no order. A log of one topic then skips the others' row groups.
+    """The rows of ranges, ready to be written: many rows of several topics are sorted by topic,
+    since the source's partitions are in no order. A log of one topic then skips the others' row
+    groups.
     """
     is_mixed = len({each.log.topic for each in ranges}) > 1
     if is_mixed and offsets_in(ranges) > _MESSAGES_PER_TASK:
@@ -93,7 +94,7 @@ def by_topic(rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
 def load_ranges(
     spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range], tasks: int
 ) -> DataFrame:
-    """The messages of the ranges as rows of bronze, whatever that holds."""
+    """The messages of the ranges as rows of bronze, whether bronze has them or not."""
     messages = (
         spark.read.format("kafka")
         .options(**settings.source_options())
@@ -119,7 +120,7 @@ def _by_topic(ranges: Iterable[Range], bound: str | None) -> str:
 
 
 def renamed(logs: Iterable[PartitionLog]) -> dict[str, str]:
-    """Kafka's names of the topics that bronze calls otherwise, with bronze's."""
+    """Kafka's names of the topics that have another name in bronze, with that name."""
     return {log.kafka_topic: log.topic for log in logs if log.topic != log.kafka_topic}
 
 
@@ -132,7 +133,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
         f"{topic} as topic",
         "partition",
         "offset",
-        # Messages of Kafka's oldest format have none (type -1); the source makes it 1969.
+        # Messages in Kafka's oldest format have no timestamp (type -1); the source makes it 1969.
         "if(timestampType < 0, null, timestamp) as timestamp",
         "timestampType as timestamp_type",
         "key",
@@ -143,7 +144,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
 
 
 def without_landed(rows: DataFrame, partitions: Mapping[tuple[str, int], Position]) -> DataFrame:
-    """The rows that bronze does not hold, for partitions of which it holds some."""
+    """The rows that bronze lacks, for partitions of which it holds some."""
     overlaps = [
         f"(topic = {sql_text(topic)} and partition = {partition}"
         f" and offset >= {position.next_offset})"

@@ -1,4 +1,4 @@
-"""How far bronze lags behind Kafka, asked now."""
+"""The current lag of bronze behind Kafka."""
 
 from datetime import UTC, datetime
 
@@ -22,8 +22,9 @@ _COLUMNS = (
 
 
 def read_status(spark: SparkSession, source: KafkaSource) -> list[dict[str, object]]:
-    """A row for each partition: as in ``bronze.topic_partitions``, which stream lands it, and what
-    keeps the topic from going on. A topic that nothing is known of has a row without partition.
+    """A row for each partition: as in ``bronze.topic_partitions``, with the stream that lands it,
+    and the reason if the topic has stalled. A topic of which nothing is known has a row without a
+    partition.
 
     Raises ``KafkaError`` and ``ConfigurationError``.
     """

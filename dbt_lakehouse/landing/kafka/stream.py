@@ -1,8 +1,10 @@
-"""Streaming landing: Structured Streaming into ``bronze.raw_payloads``, a commit every few seconds.
+"""Streaming landing: Structured Streaming into ``bronze.raw_payloads``, a commit every few
+seconds.
 
-Spark's checkpoint is scratch here, made anew at each start: a stream begins where bronze is, and a
-micro-batch lands only what bronze does not hold. So neither a lost checkpoint nor expired snapshots
-(by which Iceberg's own sink finds its last epoch) can land a row twice or leave one out.
+Spark's checkpoint is only scratch space here, new at each start: a stream begins where bronze
+ends, and a micro-batch lands only what bronze lacks. So neither a lost checkpoint nor expired
+snapshots (by which Iceberg's own sink finds its last epoch) can land a row twice or leave one
+out.
 """
 
 import json
@@ -49,17 +51,18 @@ from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, did_you_mean
 
-# How often the stream looks whether it shall stop, and reports.
+# How often the stream checks whether to stop, and reports.
 _POLL_SECONDS: Final = 0.3
-# How long a stream that is stopped waits for the report of its last micro-batch.
+# How long a stopped stream waits for the report of its last micro-batch.
 _REPORT_SECONDS: Final = 10.0
-# How often bronze.topic_partitions is brought up to date.
+# How often bronze.topic_partitions is updated.
 _SAVE_SECONDS: Final = 30.0
 
 
 class StreamOptions(NamedTuple):
-    """How a stream runs: only the named topics (all if none), a commit every ``interval_seconds``
-    or, with ``available_now``, until what is there now has landed; ``max_offsets`` for each commit.
+    """How a stream runs: only the named topics (all if empty), a commit every
+    ``interval_seconds`` or, with ``available_now``, until the present messages have landed;
+    ``max_offsets`` for each commit.
     """
 
     topics: Sequence[str]
@@ -72,10 +75,10 @@ class StreamOptions(NamedTuple):
 def run_stream(
     spark: SparkSession, source: KafkaSource, options: StreamOptions, stopping: threading.Event
 ) -> int:
-    """Land until ``stopping`` is set; the messages landed.
+    """Land until ``stopping`` is set. Returns the number of landed messages.
 
-    Raises ``LockedError`` for a topic that another stream lands, what batch landing raises and, in
-    the end, what is wrong with topics that could not be landed.
+    Raises ``LockedError`` for a topic that another stream lands, the errors of batch landing and,
+    at the end, the errors of topics that could not be landed.
     """
     source = source._replace(rules=_chosen(spark, source.rules, options.topics))
     with ExitStack() as held:
@@ -98,8 +101,8 @@ def run_stream(
 
 
 def refuse_unlisted(rules: Sequence[TopicRule], topics: Sequence[str]) -> None:
-    """Raise ``ConfigurationError`` for a topic that surely no rule brings from Kafka. Whether a
-    pattern does is asked in Spark's JVM.
+    """Raise ``ConfigurationError`` for a topic that certainly no rule brings from Kafka. Only
+    Spark's JVM can tell whether a pattern does.
     """
     if any(rule.from_kafka and rule.pattern is not None for rule in rules):
         return
@@ -118,7 +121,7 @@ def _unlisted(topic: str, rules: Sequence[TopicRule]) -> ConfigurationError:
 def _chosen(
     spark: SparkSession, rules: Sequence[TopicRule], topics: Sequence[str]
 ) -> list[TopicRule]:
-    """The rules, cut down to the named topics."""
+    """The rules, restricted to the named topics."""
     if not topics:
         return list(rules)
     matcher = TopicMatcher(packages(spark), rules)
@@ -132,7 +135,7 @@ def _chosen(
 
 
 class _Stream:
-    """One run of the stream."""
+    """A run of the stream."""
 
     def __init__(
         self,
@@ -150,7 +153,7 @@ class _Stream:
         self._positions = positions
         self._stalled = stalled
         self._names = {str(rule.topic): rule.land_as for rule in source.rules if rule.land_as}
-        # Of each topic (Kafka's name) that lands, when it was first seen.
+        # For each topic that lands (Kafka's name), its id when it was first seen.
         self._topic_ids = {log.kafka_topic: log.topic_id for log in logs}
         self._query: StreamingQuery | None = None
         # Held while a micro-batch is landed, so that it is not stopped halfway.
@@ -158,14 +161,14 @@ class _Stream:
         self._stopped = False
         self._error: Exception | None = None
         self._landed = 0
-        # The last micro-batch that was not passed over.
+        # The last micro-batch that was not skipped.
         self._last_batch = -1
-        # The messages of micro-batches that are not told of yet, by the batch's number.
+        # The messages of micro-batches not reported yet, by the batch's number.
         self._untold: dict[int, int] = {}
         self._saved_at = time.monotonic()
 
     def run(self, stopping: threading.Event) -> int:
-        """Land until ``stopping`` is set, or all that is there now has landed."""
+        """Land until ``stopping`` is set, or all present messages have landed."""
         with tempfile.TemporaryDirectory(
             dir=cache_folder("tmp"), prefix="stream-", ignore_cleanup_errors=True
         ) as checkpoint:
@@ -175,7 +178,7 @@ class _Stream:
                     self._report(query)
             with self._landing:
                 self._stopped = True
-            # Spark reports what has landed a moment later, if it is let to.
+            # Spark reports what has landed a moment later, if it gets the time.
             deadline = time.monotonic() + _REPORT_SECONDS
             while self._untold and query.isActive and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
@@ -214,12 +217,12 @@ class _Stream:
         return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
 
     def _land(self, messages: DataFrame, batch_id: int) -> None:
-        """Append what bronze does not hold of one micro-batch. Spark calls it from its own
+        """Append the rows of a micro-batch that bronze lacks. Spark calls it from its own
         thread.
         """
         with self._landing:
             if self._stopped:
-                # Nothing remembers that this batch was passed over: the next start reads bronze.
+                # The skipped batch is not recorded anywhere: the next start reads bronze.
                 return
             try:
                 with landing_lock(self._spark).held("lakehouse stream", self._source.patience):
@@ -230,7 +233,7 @@ class _Stream:
                     if time.monotonic() - self._saved_at >= _SAVE_SECONDS:
                         self._save()
             except Exception as error:
-                # Spark would only hand on its text.
+                # Spark would pass on only its text.
                 self._error = error
                 raise
 
@@ -239,7 +242,7 @@ class _Stream:
         messages = messages.coalesce(self._spark.sparkContext.defaultParallelism)
         while True:
             if bronze.current_snapshot(self._spark) != self._positions.snapshot:
-                # Somebody else has appended since.
+                # Another process has appended since.
                 self._positions = read_positions(self._spark, self._logs)
             self._refuse_other_topics()
             rows = self._without_landed(bronze_rows(messages, self._names))
@@ -251,12 +254,12 @@ class _Stream:
             except ConcurrentAppendError:
                 tell("another host has landed meanwhile: once more")
                 continue
-            # Our own rows need no look: no later micro-batch brings them again.
+            # Our own rows need no comparison: no later micro-batch brings them again.
             self._positions = self._positions._replace(snapshot=commit.snapshot)
             return commit.rows
 
     def _without_landed(self, rows: DataFrame) -> DataFrame:
-        """The rows that were not there when the positions were read."""
+        """The rows that were not in bronze when the positions were read."""
         positions = self._positions.by_partition
         ends = {key: position.next_offset for key, position in positions.items()}
         known = broadcast(partition_relation(self._spark, ends, "end")).alias("known")
@@ -268,14 +271,14 @@ class _Stream:
         return without_landed(new, positions)
 
     def _refuse_other_topics(self) -> None:
-        """Raise ``DataLossError`` for a topic that is not the one that was landed: one that was
-        created anew, or has come to match a pattern, since the stream began.
+        """Raise ``DataLossError`` for a topic that is not the landed one: it was created again,
+        or has come to match a pattern, since the stream began.
         """
         ids = topic_ids(self._spark, self._source.settings, self._source.rules)
         for topic in self._topic_ids:
             if ids.get(topic) != self._topic_ids[topic]:
                 raise DataLossError(
-                    f"topic {topic} was deleted or created anew while it was streamed: its id is"
+                    f"topic {topic} was deleted or created again while it was streamed: its id is"
                     f" {ids.get(topic)} and no longer {self._topic_ids[topic]}. Start again to see"
                     " whether it can go on"
                 )
@@ -295,7 +298,7 @@ class _Stream:
             log
             for log in read_logs(self._spark, self._source.settings, self._source.rules).partitions
             if log.topic not in self._stalled
-            # Of one that was created anew nothing is saved.
+            # Nothing is saved for a topic that was created again.
             and self._topic_ids.get(log.kafka_topic) == log.topic_id
         ]
         positions = advanced(read_positions(self._spark, logs), self._read_ends())
@@ -303,8 +306,8 @@ class _Stream:
         self._saved_at = time.monotonic()
 
     def _read_ends(self) -> dict[tuple[str, int], int]:
-        """How far the finished micro-batches have read, by bronze's topics. Those that were passed
-        over are finished too, as Spark sees it.
+        """How far the finished micro-batches have read, by bronze's topics. For Spark, skipped
+        batches are finished too.
         """
         for progress in reversed(self._query.recentProgress if self._query is not None else ()):
             if progress.batchId <= self._last_batch:
@@ -315,7 +318,7 @@ class _Stream:
         return {}
 
     def _report(self, query: StreamingQuery) -> None:
-        """Print a line for each micro-batch that has landed something and is done."""
+        """Print a line for each finished micro-batch that has landed messages."""
         if not self._untold:
             return
         for progress in query.recentProgress:
@@ -323,7 +326,7 @@ class _Stream:
                 continue
             read, latest = _offsets(progress, "endOffset"), _offsets(progress, "latestOffset")
             if read == _offsets(progress, "startOffset"):
-                # A report of having nothing to do has the number of the micro-batch to come.
+                # An idle report has the number of the next micro-batch.
                 continue
             landed = self._untold.pop(progress.batchId)
             seconds = max(progress.batchDuration, 1) / 1000
@@ -334,14 +337,14 @@ class _Stream:
             )
 
     def _fail(self, error: Exception | None) -> NoReturn:
-        """Raise what stopped the query, as a user should read it."""
+        """Raise the error that stopped the query, translated for users."""
         if self._error is not None and not isinstance(
             self._error, Py4JJavaError | CapturedException
         ):
             raise self._error
         cause = self._error or error or KafkaError("the query ended by itself")
-        # If the brokers can't be asked any more, or have deleted what was to be read, that is the
-        # reason and says more.
+        # If the brokers can't be reached any more, or have deleted what was to be read, that is
+        # the reason, and says more.
         raise_stalled(prepare(self._spark, self._source, accept_loss=False).stalled, self._stalled)
         raise KafkaError(
             f"streaming from {self._source.settings.servers} failed: {error_text(cause)}."
@@ -350,8 +353,8 @@ class _Stream:
 
 
 def _offsets(progress: StreamingQueryProgress, which: str) -> dict[tuple[str, int], int]:
-    """Offsets of the source by topic and partition, none before the first micro-batch."""
-    # PySpark's own attributes hold what Python prints for the JSON.
+    """Offsets of the source by topic and partition, empty before the first micro-batch."""
+    # PySpark's own attributes hold Python's repr of the JSON.
     source: Mapping[str, Any] = json.loads(progress.json)["sources"][0]
     topics: Mapping[str, Mapping[str, int]] = source.get(which) or {}
     return {
@@ -362,8 +365,8 @@ def _offsets(progress: StreamingQueryProgress, which: str) -> dict[tuple[str, in
 
 
 def _subscription(rules: Sequence[TopicRule], stalled: Iterable[str]) -> str:
-    """One Java regular expression for the topics that the rules let Kafka bring, the first match
-    of each topic counting, but not those that have stalled (bronze's names).
+    """A Java regular expression for the topics that the rules bring from Kafka, by each topic's
+    first matching rule, without stalled topics (bronze's names).
     """
     kafka_names = {rule.land_as: rule.topic for rule in rules}
     kept_out = [f"\\Q{kafka_names.get(topic, topic)}\\E" for topic in stalled]

@@ -1,7 +1,7 @@
 {#
-  JSON texts differ from row to row, and nobody asks for a range of them: dictionaries and
-  statistics of them take time to write, and help no reader. A model's properties take the place of
-  the project's, so the level of compression is here too.
+  JSON texts differ from row to row, and no query filters by a range of them: their dictionaries and
+  statistics take time to write, and help no reader. A model's properties replace the project's, so
+  the compression level is here too.
 #}
 {% set table_properties = {"write.parquet.compression-level": "1"} %}
 {% for column in ["record_key", "before", "after", "metadata"] %}

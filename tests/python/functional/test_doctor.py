@@ -114,7 +114,7 @@ def test_files_that_are_not_as_installed_and_folders_that_are_not_writable(
     found = looked(capfd, NOT_WELL)
     assert found["packages"] == (
         "fail",
-        "not as they were installed: six.py, gone.py: `make setup`, or install cdc_lakehouse anew",
+        "not as they were installed: six.py, gone.py: `make setup`, or reinstall cdc_lakehouse",
     )
     for about in ("cache", "storage"):
         state, told = found[about]

@@ -326,7 +326,7 @@ def test_what_can_not_be_taken_apart_is_not_begun(
 
 def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
     assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
-    assert "note: ada_silver is of another target" in told.profile.text()
+    assert "note: ada_silver belongs to another target" in told.profile.text()
     assert {*told.marks} == {told.bronze}
     # One that is behind would take the emptied rows for new.
     told.lake.sql(f"create table lake.{OTHER} (topic string) using iceberg")

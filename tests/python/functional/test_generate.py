@@ -2469,7 +2469,7 @@ def test_parts_of_documents_are_listed_and_their_columns_left_alone(paper: Paper
     ]
     (outcome,) = paper.generate("mongo").tables
     assert outcome.changes == ["_id int, key", "a string", "at timestamp", "c int"]
-    assert "inside of a field: there are a.b, d.0. Gold keeps" in outcome.notes[0]
+    assert "inside a field: there are a.b, d.0. Gold keeps" in outcome.notes[0]
     assert "declared as `date`" in str(paper.read("gold", "t.yml"))
     model = paper.root / "models" / "silver" / "t_changes.sql"
     by_hand = model.read_text().replace('"a": "string"', '"b": {"path": "a.b", "type": "string"}')

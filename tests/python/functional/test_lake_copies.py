@@ -129,7 +129,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     newest = metadata_file(warehouse, "orders", 3)
     assert newer_metadata(entry) == newest
     current.unlink()
-    assert "the files of none are there" in told(lambda: refuse_half(None, {}, [entry]))
+    assert "all of their files are missing" in told(lambda: refuse_half(None, {}, [entry]))
 
 
 def test_a_copy_of_the_catalogs_file_alone_has_all_tables(demo: Lake, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_catalog_without_files(saved: Lake) -> None:
     project = saved.load()
     with away(saved.folder / "lake" / "warehouse"):
         for sentence in (to_write(project), to_read(project)):
-            assert "the files of none are there" in sentence and "restore a backup" in sentence
+            assert "all of their files are missing" in sentence and "restore a backup" in sentence
     with away(metadata_of(saved, "gold.orders")):
         refuse_unfit_to_write(project.settings)
         error = cut_short(entry_of(saved, "gold.orders"))

@@ -219,7 +219,7 @@ def test_a_server_with_passwords_has_no_page_without(capsys: pytest.CaptureFixtu
     project = ("--project-dir", str(ROOT), "--profiles-dir", str(ROOT / "profiles"))
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--users", "users", "--page", "0", *project])
-    assert ended.value.code == 2 and "--page asks nobody" in capsys.readouterr().err
+    assert ended.value.code == 2 and "--page needs no password" in capsys.readouterr().err
 
 
 def test_a_cycle_that_can_not_be_noted_is_told_once(tmp_path: Path) -> None:

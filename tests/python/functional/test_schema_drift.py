@@ -253,7 +253,7 @@ def test_a_name_that_no_event_has_is_warned_of(stock: Stock) -> None:
         assert "would be lost" in outcomes[table].message
     assert stock.gold() == before
     log = (stock.lake.folder / "logs" / "dbt.log").read_text()
-    assert "silver.stock_changes had rows and has none any more: no event is of" in log
+    assert "silver.stock_changes has lost all of its rows: no event is from" in log
     model.write_text(text)
     stock.run()
     assert stock.gold() == before

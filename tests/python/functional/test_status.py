@@ -200,12 +200,12 @@ def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
     found = status(demo, undecoded_topics=[])
     assert found.code == NOT_WELL
     assert found.stderr == "lakehouse: 1 alert: all_quarantined legacy.audit\n"
-    assert "topic legacy.audit: nothing of its 2 payloads could be decoded" in found.stdout
+    assert "topic legacy.audit: none of its 2 payloads could be decoded" in found.stdout
     # With the project's own vars it has passed when the demo was built.
     name = "no_topic_is_all_quarantined"
     named = demo.outcomes("test", "-s", name, as_of=DEMO_AS_OF, undecoded_topics=["other"])
     assert named[name].status == "warn"
-    assert "topic legacy.audit: nothing of it could be decoded, 2 payloads" in demo.log_text()
+    assert "topic legacy.audit: none of it could be decoded, 2 payloads" in demo.log_text()
 
 
 def test_the_numbers_for_prometheus(demo: Lake, tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(
 
     # What finds no place among earlier rows has the log made anew, and then all have theirs.
     assert "silver.several_changes is rebuilt: " in lake.log_text()
-    assert "contradicts what their source says" not in lake.log_text()
+    assert "contradict their source's order" not in lake.log_text()
 
     tests = lake.dbt("test", "-s", "test_name:equals_refold", as_of=as_of_text(AS_OF))
     assert set(tests.values()) == {"pass"}

@@ -156,8 +156,8 @@ def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
         "other": {"max_quarantine": 1},
     }
     assert unknown(variables, [tmp_path / "models", tmp_path / "nowhere"]) == [
-        "vars.anything: no setting has this name, and no model asks for it",
-        "vars.max_quarantine: no setting has this name, and no model asks for it (did you mean"
+        "vars.anything: no setting has this name, and no model uses it",
+        "vars.max_quarantine: no setting has this name, and no model uses it (did you mean"
         " max_quarantine_rate?)",
     ]
     declared = yaml.safe_load((ROOT / "dbt_project.yml").read_text())["vars"]

@@ -470,7 +470,9 @@ def test_an_append_chosen_by_a_stale_snapshot_is_refused(lake: Lake, kafka: Kafk
 
 def test_an_append_that_can_not_be_counted_any_more_says_so(lake: Lake) -> None:
     # As if somebody had expired its snapshot in between.
-    with pytest.raises(bronze.ExpiredCommitError, match="start again, it goes on behind them"):
+    with pytest.raises(
+        bronze.ExpiredCommitError, match="start again, landing continues after them"
+    ):
         bronze.commit_of(lake.spark, "a landing whose snapshot is gone")
 
 

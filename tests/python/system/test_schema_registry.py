@@ -355,7 +355,7 @@ def test_who_asks_is_said_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) ->
             2: "refuses (401): SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD",
             3: "it sends on to http://localhost (302)",
             4: "answers 500: no store",
-            5: "is none, by what it answers",
+            5: "does not answer like one",
             6: "answers 404",
             9: "references of schema 9 that can't be read",
         }.items():

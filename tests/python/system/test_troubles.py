@@ -43,8 +43,8 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
         (
             f"Job aborted: Failed to open input stream for file: {DATA}: File {DATA} does not"
             " exist",
-            f"{DATA} is missing, a file of gold.orders: restore it from a backup, or build the"
-            " table anew: `dbt run --full-refresh -s orders`",
+            f"{DATA} is missing, a file of gold.orders: restore it from a backup, or rebuild the"
+            " table: `dbt run --full-refresh -s orders`",
         ),
         (
             f"Failed to fetch file: {DATA.replace('gold', 'bronze')}: Reached the end of stream"

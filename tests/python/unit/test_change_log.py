@@ -366,7 +366,7 @@ def test_what_a_truncate_leaves_open_is_told() -> None:
     of = lake(declare(), placed=Placed("places", ties=2, crossed=3, newest=7))
     built = of.build()
     assert "left join places as places" in of.statement("replace")
-    assert "3 rows or truncates are in an order" in built.doubts[0]
+    assert "3 rows or truncates contradict their source" in built.doubts[0]
     assert of.steps == ["replace", "tell", "count"]
     assert of.statement("count") == f"{OWN} {{'truncate_ties': 2}}"
 

@@ -115,8 +115,8 @@ def test_a_command_that_tests_is_told_of_each_undecoded_topic() -> None:
         "(select * from values ('it\\'s', 1), ('t', 2) as found (topic, payloads))"
     )
     one, other = lake.warned
-    assert one.startswith("topic it's: nothing of it could be decoded, 1 payload is quarantined. ")
-    assert other.startswith("topic t: nothing of it could be decoded, 2 payloads are quarantined")
+    assert one.startswith("topic it's: none of it could be decoded, 1 payload is quarantined. ")
+    assert other.startswith("topic t: none of it could be decoded, 2 payloads are quarantined")
     (query,) = lake.queries
     assert "topic <> 'decoded'" in query and "topic <> 'known'" in query
 

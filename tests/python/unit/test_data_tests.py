@@ -99,7 +99,7 @@ def test_a_test_is_of_a_kind_of_tables(
     if name == "notes":
         others = "unique_combination, with the columns _row and _copy"
     suits = ", ".join(own) or others
-    assert told.endswith(f"take the test out of its yml; what suits it is {suits}")
+    assert told.endswith(f"remove the test from its yml; suitable tests are {suits}")
 
 
 def test_what_is_no_model_or_has_a_condition() -> None:

@@ -271,7 +271,7 @@ def test_which_events_are_a_logs(
         ({"key": {"id": LSN}}, "key column id can't be from metadata"),
         (
             {"columns": {"a": {**LSN, "from": "headers"}}},
-            'row is "from": "metadata", and has a type',
+            'row is "from": "metadata", with a type',
         ),
         ({"columns": {"a": {**LSN, "name": "b"}}}, "a path, and nothing else"),
         ({"columns": {"a": {**LSN, "encoding": "hbase"}}}, "a path, and nothing else"),

@@ -36,9 +36,9 @@ def test_each_code_and_each_test_has_its_line() -> None:
             [],
             2,
             {"id": 7, "difference": "missing in gold", "_position": None},
-            "gold.orders: 2 rows unlike what the reference makes of the change log, such as"
+            "gold.orders: 2 rows differing from the reference's result for the change log, such as"
             " difference missing in gold; `lakehouse why --table orders --key KEY` tells what a row"
-            " must be, and `dbt run --full-refresh -s orders` folds the log anew",
+            " must be, and `dbt run --full-refresh -s orders` folds the log again",
         ),
         (
             "no_unknown_columns",
@@ -87,7 +87,7 @@ def test_each_code_and_each_test_has_its_line() -> None:
             {},
             "gold.orders: 3 keys that more than one row has, or of which a part is null; `lakehouse"
             " why --table orders --key KEY` tells what a row must be, and `dbt run --full-refresh"
-            " -s orders` folds the log anew",
+            " -s orders` folds the log again",
         ),
     ],
 )

@@ -172,8 +172,8 @@ def test_a_mark_on_an_empty_table() -> None:
 @pytest.mark.parametrize(
     ("upstream", "message"),
     [
-        (table(row(1, 2), uuid="another"), "was dropped and made anew"),
-        (table(uuid="another"), "was dropped and made anew"),
+        (table(row(1, 2), uuid="another"), "was dropped and created again"),
+        (table(uuid="another"), "was dropped and created again"),
         (table([*row(1, 2), commit(3)]), "was replaced"),
         # Replaced, and the snapshots before that have expired.
         (table([commit(3)]), "was replaced"),

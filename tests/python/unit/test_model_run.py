@@ -160,7 +160,7 @@ def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits:
 def test_a_table_that_does_not_say_what_it_was_made_of() -> None:
     found = run({OWN: table(row(1)), LOG: table(row(1, 2))}, fold())
     assert (found.is_incremental, found.is_exchanged) == (False, False)
-    assert found.reason == "it does not say what it was made of"
+    assert found.reason == "its upstream tables are not recorded"
     assert found.rows(LOG).endswith("version as of 2000)")
 
 
@@ -224,7 +224,7 @@ def test_an_upstream_with_another_history() -> None:
     ("log", "reason"),
     [
         (table(row(1)), "was rolled back"),
-        (table(row(1, 2), uuid="another"), "was dropped and made anew"),
+        (table(row(1, 2), uuid="another"), "was dropped and created again"),
     ],
     ids=("expired", "another"),
 )
@@ -365,7 +365,7 @@ def test_a_declaration_that_is_not_known() -> None:
     own = table([commit(1, notes={**read(log=1), DECLARED: "of another"})])
     for each in (own, table([commit(1, notes=read(log=1))])):
         found = run({OWN: each, LOG: table(row(1))}, fold())
-        assert found.reason == "what it was made of is not known"
+        assert found.reason == "its earlier declaration is not known"
     # The property of the same one is not needed.
     digest = declarations.digest(redeclared.declared(fold()))
     own = table([commit(1, notes={**read(log=1), DECLARED: digest})])

@@ -1,5 +1,5 @@
-"""The lake as the models of a dbt command ask it: ``build.lake.Lake``, answered by Spark, Iceberg
-and dbt's graph.
+"""The lake for the models of a dbt command: an implementation of ``build.lake.Lake`` by Spark,
+Iceberg and dbt's graph.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from dbt_lakehouse.texts import sql_text
 
 
 class SparkLake:
-    """The parts of the lake, by what they are of. What differs by thread is in its connection."""
+    """The parts of the lake. State that differs by thread is in the thread's connection."""
 
     Relation: Final = SparkRelation
 
@@ -58,22 +58,22 @@ class SparkLake:
 
     @property
     def nodes(self) -> Mapping[str, Any]:
-        """The project's nodes by their unique ids, dbt's manifest."""
+        """The project's nodes by their unique ids, from dbt's manifest."""
         return getattr(self._adapter.get_macro_resolver(), "nodes", {})
 
     @property
     def macros(self) -> Any:
-        """dbt's manifest, as it finds macros."""
+        """dbt's manifest, for finding macros."""
         return self._adapter.get_macro_resolver()
 
     @property
     def only_compiles(self) -> bool:
-        """Whether the command compiles SQL, and runs none of it."""
+        """Whether the command compiles SQL without running any."""
         return self.connections.only_compiles
 
     @property
     def makes_all_anew(self) -> bool:
-        """Whether the command makes all tables anew."""
+        """Whether the command rebuilds all tables."""
         return bool(getattr(self.args, "full_refresh", False))
 
     def tell(self, message: str) -> None:
@@ -81,7 +81,7 @@ class SparkLake:
         self.connections.tell(message)
 
     def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
-        """Add counters of a table to those of the command, when that is done."""
+        """Add counters of a table to those of the command; they are written when it ends."""
         self.connections.late_inserts.keep(
             self.catalog.own_table("fold_counters").render(),
             ["invocation_id", "gold_table", "as_of", *counters],

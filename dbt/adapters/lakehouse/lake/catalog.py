@@ -1,4 +1,4 @@
-"""Tables as models see them: what there is, what it may hold, its columns and properties."""
+"""Tables for models: whether they exist, what they may hold, their columns and properties."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ from dbt_lakehouse.runs import (
 )
 from dbt_lakehouse.runs.model_run import NodeRun
 
-# In the summary of a snapshot: which column has which type since, and had which.
+# In the summary of a snapshot: a column's new type, and its former one.
 WIDENED: Final = "lakehouse.widened"
 
 
@@ -28,8 +28,8 @@ class Catalog(LakePart):
     """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def look_at(self, name: Any) -> Table | None:
-        """A table as it is now, None if there is none; once between a node's statements that may
-        have written something.
+        """A table as it is now, None if it does not exist. It is loaded once between a node's
+        statements that may write.
         """
         if (at_rest := self._at_rest(str(name))) is not None:
             return at_rest.look_at(str(name))
@@ -39,22 +39,22 @@ class Catalog(LakePart):
         return looks[str(name)]
 
     def _at_rest(self, name: str) -> TablesAtRest | None:
-        """The tables without Spark, if the command does without it and they tell of the name."""
+        """The tables without Spark, if the command does not need it and they know the name."""
         at_rest = self._connections.at_rest
         return at_rest if at_rest is not None and at_rest.can_tell(name) else None
 
     def may_have_rows(
         self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
     ) -> bool:
-        """Whether a table may have rows that meet all conditions and were written by a commit of a
-        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
+        """Whether a table may have rows that meet all conditions and were written by a commit
+        above the sequence number ``since``, see ``tables.may_have_rows``; False is certain.
         """
         return tables.may_have_rows(self._spark, relation.render(), conditions, since=since)
 
     def may_have_new_rows(
         self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
     ) -> bool:
-        """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
+        """``may_have_rows`` for the rows of an upstream that are new to the model's table."""
         reading = run.reading(upstream)
         if not reading.has_news:
             return False
@@ -64,7 +64,7 @@ class Catalog(LakePart):
         return tables.may_have_rows(self._spark, str(upstream), conditions, between)
 
     def relations_in(self, schema: str) -> dict[str, RelationType]:
-        """The tables and views of a schema by their names."""
+        """The tables and views of a schema, by name."""
         if (at_rest := self._connections.at_rest) is not None:
             return {
                 each.name: RelationType.View if each.is_view else RelationType.Table
@@ -81,7 +81,7 @@ class Catalog(LakePart):
         return {field.name: field.dataType.simpleString() for field in fields}
 
     def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
-        """The value columns of a fold that a model's table has already, and of their types."""
+        """The value columns of a fold that a model's table already has, with the same types."""
         fields = tables.columns_of(self._spark, str(this))
         held = {field.name: field.dataType.simpleString() for field in fields}
         types = of.typed(of.columns)
@@ -92,8 +92,8 @@ class Catalog(LakePart):
         )
 
     def relation_of(self, name: str) -> BaseRelation:
-        """The table of a model that has this name, for tests: they need no edge to it in the graph,
-        for what they test has been built after it.
+        """The table of the model with this name, for tests: they need no edge to it in the graph,
+        since what they test was built after it.
         """
         return self.relation(graph.node_named(self._lake.nodes, name))
 
@@ -104,7 +104,7 @@ class Catalog(LakePart):
             getattr(self._lake.args, "favor_state", False)
             and node.unique_id not in selected_resources.SELECTED_RESOURCES
         )
-        # As dbt's own ref.
+        # In the same way as dbt's own ref.
         if deferred is not None and (favored or self.look_at(relation) is None):
             return self._lake.Relation.create(
                 schema=deferred.schema, identifier=deferred.identifier
@@ -112,9 +112,9 @@ class Catalog(LakePart):
         return relation
 
     def own_table(self, name: str) -> BaseRelation:
-        """The table of the running target for a model of the lake's own state, whichever target
-        reads are deferred to, with the columns that its description has: it is made with them if it
-        is not there, and gets those that an older version has not known.
+        """The running target's table for a model of the lake's own state, whichever target reads
+        are deferred to. It is created with the columns of its description if it does not exist,
+        and gets those that an earlier version did not have.
         """
         node = graph.node_named(self._lake.nodes, name)
         relation = self._lake.Relation.create(
@@ -131,8 +131,9 @@ class Catalog(LakePart):
         return relation
 
     def pinned_own(self, this: BaseRelation) -> str:
-        """A model's own table as it is now, to select from. A column that the run has added since
-        the table's last commit is not in its last snapshot: it has no values yet.
+        """The current snapshot of a model's own table, to select from. A column that the run has
+        added since the table's last commit is not in that snapshot, so it is added without
+        values.
         """
         return tables.pinned_with_all_columns(self._spark, str(this), self.look_at(this))
 
@@ -145,13 +146,13 @@ class Catalog(LakePart):
         self._handle.looks.clear()
 
     def follow_schema(self, this: BaseRelation, query: str) -> None:
-        """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
+        """Evolve a table's schema to the columns of a query, see ``tables.follow_schema``."""
         given = self._handle.session.sql(query).schema.fields
         run = self._lake.runs.run_of(this)
         commits.refuse_overtaken(self._spark, str(this), run.seen)
         for column, before, now in tables.follow_schema(self._spark, str(this), given):
             self._connections.tell(f"{this}.{column}: widened from {before} to {now}")
-            # Snapshots are read by the schema that they have been made with.
+            # Snapshots are read by the schema with which they were made.
             commits.note(self._spark, str(this), {WIDENED: f"{column} {before} {now}"})
         self._handle.looks.clear()
         table = self.look_at(this)
@@ -159,19 +160,19 @@ class Catalog(LakePart):
             run.seen = table.snapshot
 
     def may_have_key_updates(self, log: BaseRelation, since: int = 0) -> bool:
-        """Whether a change log may have rows of key updates, written by a commit of a sequence
-        number above ``since``.
+        """Whether a change log may have rows of key updates, written by a commit above a sequence
+        number.
         """
         name = str(log)
-        # One that no run has brought up to its declaration lacks the column.
+        # A log that no run has adapted to its declaration lacks the column.
         if all(field.name != "_key_update" for field in tables.columns_of(self._spark, name)):
             return False
         is_one = ("_key_update.id", "is not null", None)
         return tables.may_have_rows(self._spark, name, [is_one], since=since)
 
     def has_key_updates(self, run: NodeRun, log: BaseRelation) -> bool:
-        """Whether a change log may have rows of key updates that a model has not read as they are
-        now.
+        """Whether a change log may have rows of key updates that a model has not read in their
+        present state.
         """
         return run.is_incremental and self.may_have_key_updates(log, run.sequence_read(log))
 

@@ -1,4 +1,4 @@
-"""Commits that hold rows together with what they were made of."""
+"""Commits that write rows and, in their snapshot summary, what the rows were made of."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from dbt_lakehouse.texts import sql_text
 if TYPE_CHECKING:
     from dbt.adapters.lakehouse.lake import SparkLake
 
-# What Iceberg says of a table whose model asks for an earlier format version than it has.
+# Iceberg's error for a table whose model requests an earlier format version than it has.
 _DOWNGRADE: Final = re.compile(r"Cannot downgrade v\d+ table to v\d+")
 
 
@@ -39,9 +39,9 @@ class Commits(LakePart):
         notes: Mapping[str, Any] | None = None,
         counted: Mapping[str, str] | None = None,
     ) -> str:
-        """Append a query's rows to a model's table, with its run's notes and more; ``counted`` are
-        aggregates as of ``observed``. Raises ``DbtRuntimeError``, as a statement does: its reader
-        may know what it says.
+        """Append a query's rows to a model's table, with the notes of its run and more;
+        ``counted`` are aggregates as in ``observed``. Raises ``DbtRuntimeError``, as a statement
+        does: the caller may know its message.
         """
         run = self._lake.runs.run_of(this)
         self._connections.log_statement(f"append to {this}: {query}")
@@ -56,7 +56,7 @@ class Commits(LakePart):
         return "OK"
 
     def append_more(self, this: BaseRelation, query: str, aggregates: Mapping[str, str]) -> None:
-        """Append rows to a model's table beside those that its run appends."""
+        """Append rows to a model's table in addition to those of its run."""
         run = self._lake.runs.run_of(this)
         before = tables.look_at(self._spark, str(this))
         rows = self._observe(this, self._handle.session.sql(query), aggregates)
@@ -69,8 +69,8 @@ class Commits(LakePart):
     def write_table(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
-        """Run a statement that writes a model's table, with its run's notes and more. Raises
-        ``OvertakenError`` if somebody else has, since its run began.
+        """Run a statement that writes a model's table, with the notes of its run and more. Raises
+        ``OvertakenError`` if another writer has changed the table since its run began.
         """
         run = self._lake.runs.run_of(this)
         commits.refuse_overtaken(self._spark, str(this), run.seen)
@@ -86,8 +86,8 @@ class Commits(LakePart):
         return marks_kept.has_read_all(self._spark, str(reader), str(upstream), wanted)
 
     def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
-        """Run a statement that writes to a table what it would read of another: nothing of that is
-        left to it then.
+        """Run a statement that writes to a table what it would read of another. The mark moves in
+        the same commit, so nothing is left to read.
         """
         notes = marks_kept.notes_of_reading(self._spark, str(reader), str(upstream))
         with commits.noting(self._spark, notes):
@@ -96,7 +96,7 @@ class Commits(LakePart):
     def replace(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
-        """Run a statement that makes a model's table anew, as ``write_table``."""
+        """Run a statement that rebuilds a model's table, see ``write_table``."""
         run = self._lake.runs.run_of(this)
         commits.refuse_overtaken(self._spark, str(this), run.seen)
         with commits.noting(self._spark, run.notes(notes)):
@@ -106,7 +106,7 @@ class Commits(LakePart):
                 if not _DOWNGRADE.search(str(error)):
                     raise
                 self._connections.tell(
-                    f"{this}: dropped with its snapshots, for Iceberg makes no table anew in an"
+                    f"{this}: dropped with its snapshots, for Iceberg can't replace a table in an"
                     " earlier format version"
                 )
                 self._lake.sql.execute(f"drop table {this}")
@@ -115,8 +115,8 @@ class Commits(LakePart):
         return str(response)
 
     def _keep(self, this: BaseRelation, run: NodeRun, before: Table | None) -> None:
-        """Keep with a model's table what its run has found out for the next one. ``before``: the
-        table before its rows, None if it is made anew.
+        """Store with a model's table what its run has found out for the next run. ``before``: the
+        table before its rows, None if it is rebuilt.
         """
         observation = self._observations.pop(str(this), None)
         observed = {} if observation is None else observation.get["taken"].asDict()
@@ -138,14 +138,14 @@ class Commits(LakePart):
             self._handle.looks.clear()
 
     def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
-        """Have a model's table note what was read, and more, without writing rows."""
+        """Commit what a model's table has read, and more notes, without rows."""
         run = self._lake.runs.run_of(this)
         self._keep_declaration(this, run)
         commits.note(self._spark, str(this), run.notes(notes))
         self._handle.looks.clear()
 
     def note_moved(self, this: BaseRelation) -> None:
-        """Have a model's table note its marks if they are on tables that it read before, see
+        """Commit a model's marks again if they are on tables that it read before, see
         ``dbt_lakehouse.runs.moving``.
         """
         run = self._lake.runs._runs.get(str(this))
@@ -153,17 +153,15 @@ class Commits(LakePart):
             self.note(this)
 
     def refuse_overtaken(self, this: BaseRelation) -> None:
-        """Stop a model whose table somebody else has written since its run began, before it writes
-        to tables that it shares with other models.
+        """Stop a model whose table another writer has changed since its run began, before it
+        writes to tables that it shares with other models.
         """
         commits.refuse_overtaken(self._spark, str(this), self._lake.runs.run_of(this).seen)
 
     def change(
         self, this: BaseRelation, statement: str, notes: Mapping[str, str] | None = None
     ) -> None:
-        """Run a statement that changes rows that a model's table has, before it gets its new
-        ones.
-        """
+        """Run a statement that changes existing rows of a model's table, before new ones come."""
         commits.refuse_overtaken(self._spark, str(this), self._lake.runs.run_of(this).seen)
         with commits.noting(self._spark, notes or {}):
             self._lake.sql.execute(statement)
@@ -180,8 +178,8 @@ class Commits(LakePart):
             tables.set_properties(self._spark, str(this), run.properties())
 
     def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:
-        """The query of a model's rows, with SQL aggregates of them that are taken while they are
-        written, for what is kept with the table (``_keep``); none, and it is the query as it is.
+        """The query of a model's rows, with SQL aggregates that are computed while the rows are
+        written, for the table's properties (``_keep``). Without aggregates, the query itself.
         """
         if not aggregates:
             return query
@@ -193,11 +191,11 @@ class Commits(LakePart):
     def _observe(
         self, this: BaseRelation, rows: DataFrame, aggregates: Mapping[str, str] | None
     ) -> DataFrame:
-        """The rows of a model with what is counted of them, see ``observed``."""
+        """The rows of a model with an observation of their aggregates, see ``observed``."""
         if not aggregates:
             return rows
         observation = Observation()
-        # One struct: each column of PySpark's is a dozen calls of Java.
+        # One struct: each column in PySpark is a dozen calls of Java.
         fields = ", ".join(f"{sql_text(key)}, {sql}" for key, sql in aggregates.items())
         taken = expr(f"named_struct({fields})").alias("taken")
         self._observations[str(this)] = observation

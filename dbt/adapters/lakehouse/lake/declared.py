@@ -1,4 +1,4 @@
-"""What models are declared to be, and what that means for what they build."""
+"""Declarations of models, and what they mean for what is built."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Declared(LakePart):
         bitemporal: bool = False,
         deleted_rows: bool = False,
     ) -> Fold:
-        """What a gold table or a history takes of the declaration of its log."""
+        """What a gold table or a history takes of its log's declaration."""
         log = self.followed(graph.log_of(self._lake.nodes, changes), changes)
         return fold_of_log.fold(
             log,
@@ -45,8 +45,8 @@ class Declared(LakePart):
     def fold_to_test(
         self, model: BaseRelation, test: str, current: BaseRelation | None = None
     ) -> Fold:
-        """The same of a table that is there, for a test of that name; ``current`` is the gold table
-        that a history is held against. Stops a test of another kind of tables.
+        """What an existing table takes of it, for a test of that name; ``current`` is the gold
+        table with which a history is compared. Stops a test of another kind of table.
         """
         node = data_tests.node_to_test(self._lake.nodes, model, test)
         if current is not None:
@@ -59,12 +59,12 @@ class Declared(LakePart):
         return graph.fold_of_model(self._lake.nodes, graph.node_of(self._lake.nodes, model))
 
     def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
-        """The declaration of a change log, as ``fold_to_test``."""
+        """The declaration of a change log, for a test as in ``fold_to_test``."""
         node = data_tests.node_to_test(self._lake.nodes, log, test)
         return dict(self.followed(node.config.meta["change_log"], log))
 
     def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
-        """A change log's declaration with the types that its columns have by now, see
+        """A change log's declaration with the current types of its columns, see
         ``dbt_lakehouse.declared.widening``.
         """
         if not log.get("follow"):
@@ -75,7 +75,7 @@ class Declared(LakePart):
         return log if table is None else widening.followed(log, table.properties)
 
     def follows(self, model: Any) -> bool:
-        """Whether a gold table or history is of a change log whose columns follow the source."""
+        """Whether the columns of a gold table's or history's change log follow the source."""
         node = self._lake.nodes.get(model["unique_id"])
         if node is None or not graph.is_of_log(node):
             return False
@@ -88,7 +88,9 @@ class Declared(LakePart):
         )
 
     def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
-        """Stop a model whose contract is enforced if it has other columns, or of other types."""
+        """Stop a model whose contract is enforced if its columns or their types differ from the
+        contract.
+        """
         if model["config"]["contract"]["enforced"]:
             contracts.check(model["name"], model["columns"], of.typed(columns), self.follows(model))
 
@@ -100,25 +102,25 @@ class Declared(LakePart):
                 self.check_contract(model, of, graph.columns_of_model(node, of))
 
     def may_leave(self, changes: BaseRelation, of: Fold) -> bool:
-        """Whether any event of a log may leave columns as they were."""
+        """Whether any event of a log may leave columns unchanged."""
         if not of.may_leave or of.partial:
             return of.may_leave
         table = self._lake.catalog.look_at(changes)
         return table is None or graph.may_leave(table)
 
     def may_doubt_key(self, changes: BaseRelation) -> bool:
-        """Whether to look for rows that say that the key of a log is none."""
+        """Whether to look for rows which show that a log's key is not unique."""
         log = graph.log_of(self._lake.nodes, changes)
         return bool(message_keys.key_fields(log)) and not message_keys.is_certain(log)
 
     def keep_doubts(self, this: BaseRelation, found: Found | Rebuilt) -> None:
-        """Have a model's table note what its new rows say of their key."""
+        """Keep with a model's table what its new rows say of their key."""
         if found.reinserted and found.reinserted_at is not None:
             place = json.loads(found.reinserted_at)
             self._lake.runs.run_of(this).doubts = json.dumps({"keys": found.reinserted, **place})
 
     def doubt_of_rows(self, this: BaseRelation, of: Fold) -> str | None:
-        """What a run says of a key that seems to be none, None for nothing."""
+        """The run's warning about a key that seems not to be unique, if any."""
         run = self._lake.runs.run_of(this)
         noted = run.doubts or run.noted(DOUBTS)
         if noted is None or of.keyless or not self.may_doubt_key(run.upstreams[0]):
@@ -127,5 +129,7 @@ class Declared(LakePart):
         return message_keys.doubt(log, json.loads(noted), str(this))
 
     def taken_events(self) -> TakenEvents:
-        """Which events the project's change logs take, see ``dbt_lakehouse.runs.taken``."""
+        """The condition of the events that the project's change logs take, see
+        ``dbt_lakehouse.runs.taken``.
+        """
         return taken(graph.change_logs(self._lake.nodes))

@@ -1,4 +1,4 @@
-"""What is read for events: which topics, formats and payloads, and which change logs take."""
+"""The reading of events: which topics, formats and payloads, and which events change logs take."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ class Events(LakePart):
         return log_input(run, log, part, times, self._format_of)
 
     def log_to_look_at(self, model: BaseRelation, log: Mapping[str, Any]) -> LookedAt:
-        """Those that this command has read for it, or all that it has ever read."""
+        """The events that this command has read for the log, or all that the log has ever read."""
         run = self._lake.runs.run_to_test(model)
         if run is not None:
             return LookedAt(run, Part.NEW)
@@ -76,8 +76,8 @@ class Events(LakePart):
         )
 
     def events_to_give(self, events: BaseRelation) -> str:
-        """A condition on rows of other_events (SQL) that holds for those that it gives to change
-        logs when it runs next: these have been declared since it did.
+        """An SQL condition for the rows of other_events that its next run hands over to change
+        logs, which were declared since its last run.
         """
         table = self._lake.catalog.look_at(events)
         changed = self._lake.declared.taken_events().changed(
@@ -86,14 +86,15 @@ class Events(LakePart):
         return "false" if changed is None else changed.come
 
     def topics_with_changes(self, events: BaseRelation) -> list[str]:
-        """The topics of which any event that changes a row was decoded."""
+        """The topics with a decoded event that changes a row."""
         table = self._lake.catalog.look_at(events)
         return [] if table is None else sorted({str(pair[0]) for pair in News(table).pairs})
 
     def drop_change_events(self, events: BaseRelation) -> str:
-        """Drop the change_events that other_events has taken over; a sentence of what is freed.
+        """Drop the change_events table that other_events has taken over. Returns a sentence about
+        the space freed.
 
-        Raises ``CompilationError`` while a table has not moved on from it.
+        Raises ``CompilationError`` while a table still depends on it.
         """
         name = moving.before_of(str(events))
         table = tables.look_at(self._spark, name)
@@ -114,9 +115,9 @@ class Events(LakePart):
         return f"{name} is dropped, which frees {table.bytes / 1_000_000:,.1f} MB"
 
     def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
-        """Whether topics count as compacted; None of one of which nobody says so or the contrary.
+        """Whether topics count as compacted; None for a topic of which that is unknown.
 
-        A word of vars.topics comes before a broker's.
+        vars.topics goes before a broker's report.
         """
         matcher, by_broker = self.topic_matcher(), compacted_topics(self._spark)
         said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
@@ -138,8 +139,8 @@ class Events(LakePart):
         return None if table is None or not table.may_have_rows else name
 
     def _format_of(self, topics: Sequence[str], events: Table | None) -> str:
-        """The format of a payload of these topics, as SQL: that by which other_events has looked at
-        it.
+        """The format of a payload of these topics, as SQL: the one by which other_events has
+        looked at it.
         """
         return formats.format_sql(formats.formats_then(events, topics, self.topic_matcher))
 

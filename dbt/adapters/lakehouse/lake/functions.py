@@ -1,4 +1,4 @@
-"""Functions that sessions know: of logs as they are declared, and with schemas of a registry."""
+"""Functions of sessions: those of logs, by their declarations, with registry schemas."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +13,8 @@ class Functions(LakePart):
     """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def look_function(self, schemas: bool) -> str:
-        """The name of a function that looks at payloads (``payload_functions``), which the session
-        knows; ``schemas`` as in ``log_function``.
+        """The name of a registered function that finds the events of payloads
+        (``payload_functions``); ``schemas`` as in ``log_function``.
         """
         from dbt_lakehouse.spark.payload_functions import register_other_events
 
@@ -30,9 +30,9 @@ class Functions(LakePart):
     def log_function(
         self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
     ) -> str:
-        """The name of a function that gives the events of the change log of this name straight from
-        payloads (``payload_functions.register_log_events``); the session knows it. ``keys`` is as
-        in ``LogRows``; ``schemas``: whether it needs those that the session has found.
+        """The name of a registered function that decodes payloads directly to the events of the
+        change log of this name (``payload_functions.register_log_events``). ``keys`` is as in
+        ``LogRows``; ``schemas``: whether it needs the schemas that the session has found.
         """
         from dbt_lakehouse.spark.payload_functions import register_log_events
 
@@ -55,9 +55,8 @@ class Functions(LakePart):
         keys: Sequence[Sequence[str]],
         former: Mapping[str, str] | None,
     ) -> str:
-        """The name of a function that gives the rows of the change log of this name
-        (``functions.register_log``); the session knows it. ``keys`` and ``former`` are as in
-        ``LogRows``.
+        """The name of a registered function that makes the rows of the change log of this name
+        (``functions.register_log``). ``keys`` and ``former`` are as in ``LogRows``.
         """
         from dbt_lakehouse.spark.functions import register_log
 
@@ -67,8 +66,8 @@ class Functions(LakePart):
         return function
 
     def typed_misfits(self, name: str, log: Mapping[str, Any], columns: Sequence[str]) -> str:
-        """The name of a function that gives what of the misfits of the change log of this name has
-        a place in some of its columns (``functions.register_misfits``); the session knows it.
+        """The name of a registered function that gives the misfits of the change log of this name
+        which fit some of its columns (``functions.register_misfits``).
         """
         from dbt_lakehouse.spark.functions import register_misfits
 
@@ -85,12 +84,12 @@ class Functions(LakePart):
         self._connections.log_statement(query)
         numbers = [row.id for row in self._spark.sql(query).collect()]
         session = self._handle.session
-        # One statement may read what several calls have asked for.
+        # A statement may read what several calls have requested.
         session.schemas = {**session.schemas, **schemas_of(self._spark, numbers)}
         register_decoder(self._spark, session.schemas)
 
     def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
-        # What is compiled only needs no session.
+        # A command that only compiles needs no session.
         if self._lake.only_compiles:
             return
         session = self._handle.session
@@ -99,8 +98,8 @@ class Functions(LakePart):
             session.functions.add(name)
 
     def _know_with(self, schemas: bool, name: str, register: Callable[..., None]) -> None:
-        """``_know`` of a function that has the schemas that the session has found, if it needs
-        them: then it is another one each time.
+        """``_know`` for a function with the schemas that the session has found, if it needs them:
+        then it is registered again each time.
         """
         if schemas:
             self._handle.session.functions.discard(name)

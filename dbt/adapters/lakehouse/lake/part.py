@@ -1,4 +1,4 @@
-"""What the parts of the lake share."""
+"""The base class of the lake's parts."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LakePart:
-    """A part of ``SparkLake``, which finds the others there."""
+    """A part of ``SparkLake``, through which it finds the other parts."""
 
     def __init__(self, lake: "SparkLake") -> None:
         self._lake: Final = lake

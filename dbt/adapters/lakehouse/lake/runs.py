@@ -1,4 +1,4 @@
-"""Runs of models: from what a compilation finds out to what tests look at."""
+"""Runs of models: from what a compilation finds to what tests check."""
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -46,15 +46,15 @@ class Runs(LakePart):
         follows: bool = False,
         reason: str | None = None,
     ) -> NodeRun:
-        """Find out what is new to a model's table, see ``NodeRun``."""
+        """Begin a run: find the new rows for a model's table, see ``NodeRun``."""
         if getattr(self._lake.args, "sample", None) or any(each.limit == 0 for each in upstreams):
             raise CompilationError(
-                f"{this} is not built with --empty or --sample: it notes what it has read, and no"
-                " later run would read what this one leaves out; for tables without rows, or of"
-                " some captures, take a lake of their own (LAKEHOUSE_LAKE, vars.captures)"
+                f"{this} is not built with --empty or --sample: it records its watermark, and no"
+                " later run would read the rows that this one leaves out; for tables without rows,"
+                " or of some captures, use a separate lake (LAKEHOUSE_LAKE, vars.captures)"
             )
         self._handle.looks.clear()
-        # A view in its place is no table to go on with.
+        # A view with that name is not a table to continue from.
         run = NodeRun(
             self._lake.catalog.look_at,
             this,
@@ -72,23 +72,24 @@ class Runs(LakePart):
         return run
 
     def run_of(self, this: BaseRelation) -> NodeRun:
-        """What ``begin_run`` has found out while the model was compiled."""
+        """The run that the model's compilation has begun."""
         run = self._runs.get(str(this))
         if run is None:
             raise CompilationError(
-                f"the model of {this} asks nowhere what is new: select from"
-                " {{ new_rows(ref('...')) }}, or take another materialization"
+                f"the model of {this} never asks for new rows: select from"
+                " {{ new_rows(ref('...')) }}, or use another materialization"
             )
         return run
 
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
-        """Properties that a model's table is to be made with."""
+        """The properties with which a model's table is created."""
         run = self._runs.get(str(this))
         return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
 
     def run_to_test(self, relation: BaseRelation) -> NodeRun | None:
-        """How this command has brought a table up to date, whose tests then look at what that has
-        touched; None if they look at all of it: the command has not, or has made the table anew.
+        """The run in which this command has brought a table up to date, whose tests then check
+        what it has touched; None if they check everything: the command has not, or has rebuilt
+        the table.
         """
         run = self._runs.get(str(relation))
         if run is None or not run.is_incremental or run.is_declared_anew:
@@ -96,7 +97,7 @@ class Runs(LakePart):
         return run
 
     def begin_landing(self) -> None:
-        """Have the tests of bronze look at what lands from here on."""
+        """Make the tests of bronze check what lands from here on."""
         self._runs[RAW_PAYLOADS] = NodeRun(self._lake.catalog.look_at, RAW_PAYLOADS, [])
 
     def added_rows(self, relation: BaseRelation) -> str | None:
@@ -104,7 +105,7 @@ class Runs(LakePart):
         all (``run_to_test``).
         """
         run = self.run_to_test(relation)
-        # Not of what dbt makes of a model for a test with a condition, which is no table.
+        # Not for the query that dbt makes of a model for a test with a condition.
         now = None if run is None else self._lake.catalog.look_at(relation)
         if run is None or run.table is None or now is None:
             return None
@@ -115,8 +116,9 @@ class Runs(LakePart):
         return marks.reading(marks.mark_of(run.table), now).sql(str(relation))
 
     def as_read(self, upstream: BaseRelation, reader: BaseRelation) -> str:
-        """What this command has read of a table for another one (``run_to_test``), else all that
-        the other one has ever read, to select from; as it is if that one notes nothing of it.
+        """The rows that this command has read of a table for another one (``run_to_test``),
+        otherwise all that the other one has ever read, to select from; the whole table if the
+        other one has no mark on it.
         """
         run: NodeRun | None = self.run_to_test(reader)
         if run is not None and str(upstream) in run.readings:
@@ -128,7 +130,8 @@ class Runs(LakePart):
         now = self._lake.catalog.look_at(upstream)
         if now is not None and now.snapshot == NO_SNAPSHOT:
             return f"(select * from {upstream} where false)"
-        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
+        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those
+        # rows.
         pinned = upstream if now is None else f"{upstream} version as of {now.snapshot}"
         return f"(select * from {pinned} where _last_updated_sequence_number <= {mark.sequence})"
 
@@ -138,7 +141,7 @@ class Runs(LakePart):
         for model in graph.gold_of_namespaces(self._lake.nodes):
             relation = self._lake.Relation.create(schema=model.schema, identifier=model.alias)
             table = self._lake.catalog.look_at(relation)
-            # One that is not there yet reads the deletes themselves.
+            # A table that does not exist yet reads the deletes themselves.
             if table is not None:
                 mark = graph.mark_on(table, str(upstream))
                 read.append(0 if mark is None else mark.sequence)
@@ -152,8 +155,8 @@ class Runs(LakePart):
         return self._connections.moment(self._built_as_of)
 
     def _built_as_of(self) -> dict[str, str | None]:
-        """As of when the tables with rows that expire were built, but for those that this command
-        makes anew, by their models.
+        """The moments for which tables with expiring rows were built, by their models, without
+        those that this command rebuilds.
         """
         makes_anew = getattr(self._lake.args, "full_refresh", False)
         anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()

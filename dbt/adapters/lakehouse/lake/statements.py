@@ -1,4 +1,4 @@
-"""Statements of a model: run in the session of its thread, and the views that they share."""
+"""Statements of a model: run in the session of its thread, with the views that they share."""
 
 from typing import Any
 
@@ -28,19 +28,19 @@ class Statements(LakePart):
         return self._handle.session.sql(sql).toArrow()
 
     def define(self, name: str, query: str) -> None:
-        """Make a temporary view of a query, which is evaluated at each reading."""
+        """Make a temporary view of a query, which Spark evaluates at each reading."""
         self._connections.log_statement(f"define {name} as {query}")
         self._handle.session.sql(query).createOrReplaceTempView(name)
 
     def evaluate(self, name: str, query: str) -> int:
-        """Evaluate a query once, as a temporary view for the statements of this model that follow;
-        the number of its rows. See ``spark.evaluated_views``.
+        """Evaluate a query once, as a temporary view for this model's next statements. Returns
+        its number of rows. See ``spark.evaluated_views``.
         """
         self._connections.log_statement(f"evaluate {name} as {query}")
         return self._handle.session.evaluate(name, query)
 
     def drop_evaluated(self, prefix: str) -> None:
-        """Drop what this model has evaluated under names that begin so."""
+        """Drop this model's evaluated views whose names have a prefix."""
         self._handle.session.views.drop_all(prefix)
 
     def has_evaluated(self, name: str) -> bool:
@@ -52,9 +52,10 @@ class Statements(LakePart):
     def evaluate_states(
         self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
     ) -> Found:
-        """Evaluate a query of folded states as a view, and their summary; ``is_late`` is SQL for
-        those that may have an event older than what is known. ``observed``: whether the summary is
-        taken while the view is evaluated: of few rows, and without a subquery in ``is_late``.
+        """Evaluate a query of folded states as a view. Returns their summary. ``is_late`` is SQL
+        for states that may have an event older than known ones. ``observed``: whether the summary
+        is computed while the view is evaluated, for few rows and without a subquery in
+        ``is_late``.
         """
         session = self._handle.session
         self._connections.log_statement(f"evaluate {name} as {query}")
@@ -73,13 +74,14 @@ class Statements(LakePart):
         return decisions.found_in(row["taken"], key_type)
 
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
-        """Hold the ranges of the keys of folded states as arguments of this model's statements that
-        follow, under names that begin so; the two ends of each as SQL, none if their type has none.
+        """Keep the key ranges of folded states as arguments of this model's next statements,
+        under names with a prefix. Returns the two bounds of each as SQL, empty if their type has
+        no ranges.
         """
         return self._hold(name, KeyRanges(found.key_type, ranges_of(found.key_values)))
 
     def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
-        """The same for a view's column."""
+        """Keep the ranges of a view's column in the same way."""
         rows = self._handle.session.views.rows(relation)
         return self._hold(name, key_ranges(self._spark, relation, column, rows))
 
@@ -88,5 +90,5 @@ class Statements(LakePart):
         return ranges.sql(name)
 
     def ranges_to_write(self, keys: int) -> int:
-        """Into how many ranges of keys, and files, a first load divides its table."""
+        """The number of key ranges, and files, into which a first load divides its table."""
         return decisions.ranges_to_write(keys, self._spark.sparkContext.defaultParallelism)
