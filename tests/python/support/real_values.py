@@ -65,6 +65,7 @@ class Column:
     elements: Kind | None = None
     """Of a list."""
     nullable: bool = True
+    default: Any = None
 
     @property
     def part(self) -> "Column":
@@ -293,6 +294,13 @@ def as_double(value: Any) -> Any:
 def to_millis(value: Any) -> Any:
     """What milliseconds have of a moment."""
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
+
+
+def as_nanoseconds(value: Any) -> Any:
+    """What 64 bits have of a moment's nanoseconds: before 1678 and after 2262, another moment."""
+    nanoseconds = (value - _EPOCH) // timedelta(microseconds=1) * 1000
+    wrapped = (nanoseconds + 2**63) % 2**64 - 2**63
+    return _EPOCH + timedelta(microseconds=wrapped // 1000)
 
 
 def millis_of_day(value: Any) -> Any:
