@@ -13,7 +13,7 @@ from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from python_udfs.core.events import TOMBSTONE, Event
 from python_udfs.registry import decode_batch
 
-_ENDED: Final = b'"aggregate_type":"%b Snapshot","type":"COMPLETED"'
+_ENDED: Final = b'"type":"COMPLETED","aggregate_type":"%b Snapshot"'
 
 
 class Feed:

@@ -297,10 +297,9 @@ def to_millis(value: Any) -> Any:
 
 
 def as_nanoseconds(value: Any) -> Any:
-    """What 64 bits have of a moment's nanoseconds: before 1678 and after 2262, another moment."""
+    """What 64 bits have of a moment's nanoseconds: before 1678 and after 2262, nothing."""
     nanoseconds = (value - _EPOCH) // timedelta(microseconds=1) * 1000
-    wrapped = (nanoseconds + 2**63) % 2**64 - 2**63
-    return _EPOCH + timedelta(microseconds=wrapped // 1000)
+    return value if -(2**63) <= nanoseconds < 2**63 else None
 
 
 def millis_of_day(value: Any) -> Any:
