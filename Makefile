@@ -55,7 +55,7 @@ real: setup .venv/.dev .venv/.classes .venv/.connect ## hold gold against a real
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/support/fuzzing.py $(FUZZ)
 
-soak: setup .venv/.dev .venv/.classes $(if $(findstring --fuzz,$(SOAK)),.venv/.fuzz) ## play random streams and crashes against the references (SOAK="--minutes 600"; SOAK="--help")
+soak: setup .venv/.dev .venv/.classes $(if $(findstring --fuzz,$(SOAK)),.venv/.fuzz) $(if $(findstring --real,$(SOAK)),.venv/.connect) ## play random streams and crashes against the references (SOAK="--minutes 600"; SOAK="--help")
 	@$(BIN)/python tests/python/support/soak.py $(SOAK)
 
 # At last what no linter looks at: macros and YAML have 100 columns. A word of more than 80 (a type, a literal) can't be

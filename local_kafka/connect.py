@@ -2,7 +2,8 @@
 
 It is Kafka's standalone worker, in a process that is stopped on leaving. ``kafka_connect_jars.txt``
 has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 asks for. Each connector has a
-list of its own beside it, for its version of Debezium: two of them don't go together.
+list of its own beside it, for its version of Debezium: two of them don't go together. The converter
+that writes Avro has one too (``AVRO_JARS``).
 
     python -m local_kafka.connect debezium_postgres_jars.txt
 
@@ -13,7 +14,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -26,6 +27,8 @@ from local_kafka.broker import LOG4J, free_port
 from local_kafka.jars import PYSPARK_JARS, from_pyspark
 from local_kafka.servers import ServerError, answers, server
 
+AVRO_JARS: Final = "avro_converter_jars.txt"
+"""The list of Apicurio's AvroConverter."""
 _JARS: Final = "kafka_connect_jars.txt"
 _STOPPED: Final = "will not recover until manually restarted"
 _WORKER: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
@@ -38,14 +41,13 @@ def kafka_connect(
     folder: Path,
     bootstrap_servers: str,
     connectors: Mapping[str, Mapping[str, str]],
-    jars_of_connectors: str,
+    jars: Sequence[str],
     memory: str = "256m",
     stop: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Callable[[], None]]:
     """A worker with its files in ``folder`` that runs connectors, by name with their settings; it
-    gives what raises ``ServerError`` once one of them has stopped. ``jars_of_connectors`` is the
-    file with theirs. A second worker with the same folder goes on from where the first one says
-    that it was: up to a second before a ``stop`` by SIGKILL.
+    XX with the same folder goes on from where the first one says
+        that it was: up to a second before a ``stop`` by SIGKILL.
     """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,13 +72,12 @@ def kafka_connect(
         _properties(folder / f"{name}.properties", {"name": name, **settings})
         for name, settings in connectors.items()
     ]
-    fetched = ensure_jars(_all_jars(jars_of_connectors))
-    jars = [*fetched, *(from_pyspark(name) for name in PYSPARK_JARS)]
+    class_path = [*ensure_jars(_all_jars(jars)), *(from_pyspark(name) for name in PYSPARK_JARS)]
     java = shutil.which(str(Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java")) or "java"
     program = [
         *(java, f"-Xmx{memory}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
-        *("-cp", os.pathsep.join(map(str, jars)), _WORKER, str(worker), *map(str, files)),
+        *("-cp", os.pathsep.join(map(str, class_path)), _WORKER, str(worker), *map(str, files)),
     ]
     log = folder / "connect.log"
 
@@ -89,13 +90,13 @@ def kafka_connect(
         yield check
 
 
-def has_jars(jars_of_connectors: str) -> bool:
-    """Whether nothing has to be fetched for a worker with these connectors."""
-    return all(jar.path.exists() for jar in _all_jars(jars_of_connectors))
+def has_jars(lists: Sequence[str]) -> bool:
+    """Whether nothing has to be fetched for a worker with what these lists have."""
+    return all(jar.path.exists() for jar in _all_jars(lists))
 
 
-def _all_jars(jars_of_connectors: str) -> list[Jar]:
-    return [*_locked_jars(_JARS), *_locked_jars(jars_of_connectors)]
+def _all_jars(lists: Sequence[str]) -> list[Jar]:
+    return [jar for each in (_JARS, *lists) for jar in _locked_jars(each)]
 
 
 def _locked_jars(file: str) -> list[Jar]:
@@ -108,14 +109,14 @@ def _properties(file: Path, settings: Mapping[str, str]) -> Path:
     return file
 
 
-def main(jars_of_connectors: str) -> int:
-    """Fetch the jars of a worker with these connectors; 1, with a line that says why, if they can't
-    be had within minutes.
+def main(lists: Sequence[str]) -> int:
+    """Fetch the jars of a worker with what these lists have; 1, with a line that says why, if they
+    can't be had within minutes.
     """
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(_FETCH_SECONDS)
     try:
-        ensure_jars(_all_jars(jars_of_connectors))
+        ensure_jars(_all_jars(lists))
     except (JarError, SessionError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -128,4 +129,4 @@ def _give_up(_signal: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -296,7 +296,7 @@ def _run(seconds: float | None, rate: float) -> None:
         print(f"PostgreSQL at {address.removeprefix('jdbc:')}, Kafka at {servers}", flush=True)
         port = int(address.rpartition(":")[2].partition("/")[0])
         with kafka_connect(
-            FOLDER / "connect", servers, {"shop": _connector(port)}, _CONNECTOR_JARS
+            FOLDER / "connect", servers, {"shop": _connector(port)}, [_CONNECTOR_JARS]
         ) as check:
             shop.start()
             project = Project(FOLDER / "shop", servers)

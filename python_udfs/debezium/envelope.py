@@ -397,8 +397,19 @@ def with_other_key(
         except DecodeError:
             continue
         if type(columns) is dict and columns:
-            found[OTHER_KEYS[name]] = key_text(columns).decode()
+            found[OTHER_KEYS[name]] = key_text(_as_routed(columns, key)).decode()
     return key._replace(metadata=key.metadata | found) if found else key
+
+
+def _as_routed(columns: dict[str, Any], key: Key) -> dict[str, Any]:
+    """A header's key with the texts that a transform has added to the message's own, as
+    ByLogicalTableRouter does: it leaves headers as they were.
+    """
+    own = msgspec.json.decode(key.record_key) if key.record_key else {}
+    if not columns.keys() < own.keys():
+        return columns
+    added = {name: own[name] for name in own.keys() - columns.keys()}
+    return columns | added if all(type(each) is str for each in added.values()) else columns
 
 
 def _escaped(match: re.Match[bytes]) -> bytes:

@@ -10,11 +10,15 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+import pytest
+
 from dbt_lakehouse.config.paths import LOOPBACK
+from dbt_lakehouse.lake import schema_registry
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from dbt_lakehouse.spark.java import find_java
 from local_kafka.broker import free_port
 from local_kafka.servers import server
+from python_udfs.debezium import avro
 
 # The newest that runs with Java 17.
 _VERSION: Final = "2.6.13.Final"
@@ -29,6 +33,8 @@ class Registry:
 
     def __init__(self, port: int) -> None:
         self.url = f"http://{LOOPBACK}:{port}/apis/ccompat/v7"
+        self.own_url = f"http://{LOOPBACK}:{port}/apis/registry/v2"
+        """Where Apicurio's own programs ask."""
 
     def register(
         self, subject: str, schema: Any, references: Sequence[tuple[str, str]] = ()
@@ -71,4 +77,19 @@ def running(folder: Path) -> Iterator[Registry]:
             return False
 
     with server(program, folder / "registry.log", is_up):
+        yield registry
+
+
+@contextmanager
+def asked(folder: Path) -> Iterator[Registry]:
+    """A registry that this process asks, with files of its own in ``folder``. Another one may have
+    had its address.
+    """
+    files = folder / "schemas"
+    files.mkdir()
+    with running(folder) as registry, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_registry, "cache_folder", lambda _: files)
+        patch.setenv("SCHEMA_REGISTRY_URL", registry.url)
+        avro._known.clear()
+        avro._compiled.clear()
         yield registry

@@ -69,6 +69,8 @@ create table kinds (
 
 create table marker (id int primary key, round int);
 insert into marker values (1, 0);
+
+create table signals (id varchar(60) primary key, type varchar(32), data varchar(2048));
 """
 _WHOLE: Final = Column(Kind.WHOLE)
 _TEXT: Final = Column(Kind.TEXT)
@@ -81,7 +83,7 @@ TABLES: Final = {
             "id": _WHOLE,
             "amount": Column(Kind.NUMBER, 2),
             "placed": Column(Kind.INSTANT, 3),
-            "status": _TEXT,
+            "status": Column(Kind.TEXT, default="new"),
             "note": _TEXT,
             "gross": Column(Kind.NUMBER, 4),
             "pages": _WHOLE,

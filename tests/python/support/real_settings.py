@@ -5,6 +5,7 @@ Each says how its values are read, and what Debezium itself loses by it: that is
 source's values before they are compared, and nothing else is.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +17,7 @@ from real_values import (
     Kind,
     Reader,
     as_double,
+    as_nanoseconds,
     binary_of_base64,
     binary_of_hex,
     days_span,
@@ -28,6 +30,18 @@ from real_values import (
 )
 
 _CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO: Final = {
+    setting: value
+    for side in ("key", "value")
+    for setting, value in {
+        f"{side}.converter": "io.apicurio.registry.utils.converter.AvroConverter",
+        f"{side}.converter.apicurio.registry.as-confluent": "true",
+        f"{side}.converter.apicurio.registry.use-id": "contentId",
+        f"{side}.converter.apicurio.registry.headers.enabled": "false",
+        f"{side}.converter.apicurio.registry.auto-register": "true",
+    }.items()
+}
+_REGISTRY: Final = "converter.apicurio.registry.url"
 _UNWRAP: Final = {
     "transforms": "unwrap",
     "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
@@ -39,6 +53,19 @@ _SCHEMALESS: Final = {
     "value.converter.schemas.enable": "false",
     "key.converter.decimal.format": "NUMERIC",
     "value.converter.decimal.format": "NUMERIC",
+}
+# Names have no backslash: files of settings lose it.
+_ALL_TABLES: Final = "([^.]*[.]shop)[.].*"
+_REGEX_ROUTER: Final = {
+    "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.route.regex": _ALL_TABLES,
+    "transforms.route.replacement": "$1",
+}
+_TABLE_ROUTER: Final = {
+    "transforms": "route",
+    "transforms.route.type": "io.debezium.transforms.ByLogicalTableRouter",
+    "transforms.route.topic.regex": _ALL_TABLES,
+    "transforms.route.topic.replacement": "$1",
 }
 _MODE: Final = "transforms.unwrap.delete.tombstone.handling.mode"
 
@@ -52,6 +79,18 @@ class Setting:
     """Behind the transform, which drops truncates and has no row before an update: no table
     without a key can be followed."""
     schemas: bool = True
+    avro: bool = False
+    """In Avro, whose schemas are in a registry."""
+    is_one_topic: bool = False
+    """Whether one topic has the changes of all tables."""
+    is_incremental: bool = False
+    """Whether the rows of tables that have a key come by incremental snapshots alone, each round
+    all of them once more, while they change.
+    """
+    named: Callable[[str], str] = str
+    """What a column is called in messages."""
+    fills_nulls: bool = False
+    """Whether a null of a column with a default comes as the default."""
     readers: Mapping[Kind, Reader] = field(default_factory=dict)
     loses: Mapping[Kind, Callable[[Any], Any]] = field(default_factory=dict)
     """What Debezium leaves of the source's values of a kind."""
@@ -59,7 +98,12 @@ class Setting:
     @property
     def format(self) -> str:
         """The name for ``vars.topics``."""
-        return "debezium_unwrapped_json" if self.unwrapped else "debezium_json"
+        return f"debezium_{'unwrapped_' * self.unwrapped}{'avro' if self.avro else 'json'}"
+
+    def topic(self, prefix: str, table: str) -> str:
+        """The topic of a table, by the connector's own rule for names that Kafka refuses."""
+        own = re.sub("[^A-Za-z0-9._-]", "_", table)
+        return f"{prefix}.shop" if self.is_one_topic else f"{prefix}.shop.{own}"
 
     def of_gold(self, value: Any, column: Column) -> Any:
         """Gold's value as a plain one."""
@@ -75,6 +119,8 @@ class Setting:
 
     def of_source(self, value: Any, column: Column) -> Any:
         """The source's value as this setting can say it."""
+        if value is None and self.fills_nulls:
+            return column.default
         if column.kind is Kind.LIST and value is not None:
             return [self.of_source(each, column.part) for each in value]
         lost = self.loses.get(column.kind)
@@ -82,12 +128,12 @@ class Setting:
 
 
 def connector(
-    own: Mapping[str, str], setting: Setting, prefix: str, partitions: int
+    own: Mapping[str, str], setting: Setting, prefix: str, partitions: int, registry: str
 ) -> dict[str, str]:
     """The settings of a connector: its source's own, what all have, and what is asked for. Topics'
-    names begin with ``prefix``.
+    names begin with ``prefix``; ``registry`` is the address of Apicurio's own API.
     """
-    return {
+    settings = {
         **own,
         "topic.prefix": prefix,
         # Its default leaves truncates out.
@@ -101,6 +147,34 @@ def connector(
         "value.converter.replace.null.with.default": "false",
         **setting.connector,
     }
+    if setting.avro:
+        settings |= {f"{side}.{_REGISTRY}": registry for side in ("key", "value")}
+    if setting.is_incremental:
+        settings |= {
+            # No incremental snapshot reads a table without a key.
+            "snapshot.include.collection.list": "shop.visits",
+            "signal.data.collection": "shop.signals",
+            "incremental.snapshot.chunk.size": "3",
+            "incremental.snapshot.allow.schema.changes": "true",
+            "notification.enabled.channels": "sink",
+            "notification.sink.topic.name": notifications(prefix),
+        }
+    return settings
+
+
+def notifications(prefix: str) -> str:
+    """The topic in which a connector says that a snapshot has ended."""
+    return f"{prefix}.notifications"
+
+
+def _avro_name(name: str) -> str:
+    """A name that Avro takes, by ``field.name.adjustment.mode=avro``."""
+    return re.sub("[^A-Za-z0-9_]", "_", name)
+
+
+def _avro_unicode_name(name: str) -> str:
+    """The same by ``avro_unicode``."""
+    return re.sub("[^A-Za-z0-9]", lambda found: f"_u{ord(found[0]):04x}", name)
 
 
 DEFAULT: Final = "default"
@@ -152,9 +226,53 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         readers={Kind.LOCAL: local_of_instant},
         loses={Kind.LOCAL: to_millis, Kind.TIME: millis_of_day},
     ),
+    "time-microseconds": Setting({"time.precision.mode": "microseconds"}),
+    "time-nanoseconds": Setting(
+        {"time.precision.mode": "nanoseconds"}, loses={Kind.LOCAL: as_nanoseconds}
+    ),
     "time-isostring": Setting({"time.precision.mode": "isostring"}, loses={Kind.TIME: time_of_day}),
     "binary-base64": Setting(
         {"binary.handling.mode": "base64"}, readers={Kind.BINARY: binary_of_base64}
     ),
     "binary-hex": Setting({"binary.handling.mode": "hex"}, readers={Kind.BINARY: binary_of_hex}),
+    # Apicurio's AvroConverter has no setting that keeps nulls.
+    "avro": Setting(
+        {
+            **_AVRO,
+            "field.name.adjustment.mode": "avro",
+            "schema.name.adjustment.mode": "avro",
+        },
+        avro=True,
+        named=_avro_name,
+        fills_nulls=True,
+    ),
+    "unwrapped-avro": Setting(
+        {
+            **_UNWRAP,
+            **_AVRO,
+            _MODE: "rewrite",
+            "transforms.unwrap.add.fields": "op,source.ts_ms",
+            "field.name.adjustment.mode": "avro_unicode",
+            "schema.name.adjustment.mode": "avro_unicode",
+        },
+        unwrapped=True,
+        avro=True,
+        named=_avro_unicode_name,
+        fills_nulls=True,
+    ),
+    "one-topic": Setting({"transforms": "route", **_REGEX_ROUTER}, is_one_topic=True),
+    # It adds a column to keys.
+    "one-topic-logical": Setting(_TABLE_ROUTER, is_one_topic=True),
+    "unwrapped-one-topic": Setting(
+        {
+            **_UNWRAP,
+            **_REGEX_ROUTER,
+            "transforms": "unwrap,route",
+            _MODE: "rewrite",
+            "transforms.unwrap.add.fields": "op,db,table,source.ts_ms",
+        },
+        unwrapped=True,
+        is_one_topic=True,
+    ),
+    "incremental": Setting(is_incremental=True),
 }

@@ -5,6 +5,7 @@ there (``real_postgres``, ``real_mariadb``). The database says what gold must ha
 works it out.
 """
 
+import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +59,8 @@ class Writer(ABC):
         self.tables: Final = {**self.TABLES}
         self.count = 0
         self.is_snapshot = True
-        """Whether what is written is there before the connector comes."""
+        """Whether a snapshot reads what is written."""
+        self._is_incremental: Final = setting.is_incremental
         self._truncates: Final = not setting.unwrapped
 
     @property
@@ -73,7 +75,8 @@ class Writer(ABC):
         lines += [
             self._insert(table, self.key(table)) for table, keys in self.live.items() if not keys
         ]
-        self.is_snapshot = False
+        # What is there when the connector comes is its first snapshot.
+        self.is_snapshot = self._is_incremental
         return "\n".join(lines)
 
     def alter(self) -> str:
@@ -82,6 +85,19 @@ class Writer(ABC):
         columns = {**orders.columns, self.ADDED: Column(Kind.TEXT)}
         self.tables["orders"] = replace(orders, columns=columns)
         return self.ALTER
+
+    def round(self, number: int, rounds: int, transactions: int) -> str:
+        """The script of a round. The last one begins with another definition. If snapshots are
+        incremental, one is asked for: it reads the tables a few rows at a time, between changes.
+        """
+        altered = self.alter() if 1 < number == rounds else ""
+        asked = self._signal(number) if self._is_incremental else ""
+        return altered + asked + self.script(transactions)
+
+    def _signal(self, number: int) -> str:
+        tables = [f"shop.{name}" for name, table in self.TABLES.items() if table.key]
+        data = json.dumps({"data-collections": tables, "type": "incremental"}, ensure_ascii=False)
+        return f"insert into signals values ('round {number}', 'execute-snapshot', '{data}');\n"
 
     def _transaction(self) -> str:
         dice = self.dice
@@ -233,8 +249,12 @@ def plain(gold: list[dict[str, Any]], table: Table, setting: Setting) -> list[di
     """Gold's rows with plain values."""
     return [
         {
-            name: setting.of_gold(row[RENAMED.get(name, name)], column)
+            name: setting.of_gold(row[_column_of(setting.named(name))], column)
             for name, column in table.columns.items()
         }
         for row in gold
     ]
+
+
+def _column_of(name: str) -> str:
+    return RENAMED.get(name, name)

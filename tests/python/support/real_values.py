@@ -65,6 +65,7 @@ class Column:
     elements: Kind | None = None
     """Of a list."""
     nullable: bool = True
+    default: Any = None
 
     @property
     def part(self) -> "Column":
@@ -293,6 +294,12 @@ def as_double(value: Any) -> Any:
 def to_millis(value: Any) -> Any:
     """What milliseconds have of a moment."""
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
+
+
+def as_nanoseconds(value: Any) -> Any:
+    """What 64 bits have of a moment's nanoseconds: before 1678 and after 2262, nothing."""
+    nanoseconds = (value - _EPOCH) // timedelta(microseconds=1) * 1000
+    return value if -(2**63) <= nanoseconds < 2**63 else None
 
 
 def millis_of_day(value: Any) -> Any:

@@ -4,6 +4,7 @@
     make soak SOAK="--seed 17 --episodes 1"   # repeats that one
     make soak SOAK="--crashes"                # kills, bad disks, no catalog
     make soak SOAK="--fuzz"                   # payloads, 10 million of each format
+    make soak SOAK="--real"                   # real databases by every setting of their connectors
     make soak SOAK="--tests"                  # the tests that `make test` has no time for
 
 Episodes take turns: a deep one does many things to a few tables of a few streams, a wide one builds
@@ -37,6 +38,7 @@ from crashes import COMMITS, CrashLake, points, troubles
 from disks import can_mount
 from fuzzing import COLUMN_TEXTS, executions, fuzz
 from kafka_crashes import KafkaCrashes
+from real_settings import SETTINGS
 from row_events import Event
 from row_messages import line
 from soak_lake import SoakLake
@@ -50,11 +52,13 @@ PLAYED: Final = FOLDER / "played.jsonl"
 # What decides how an episode ends.
 CODE: Final = (
     *("python_udfs", "dbt_lakehouse", "dbt", "macros", "shared", "models", "profiles"),
-    *("tests/python", "dbt_project.yml", "requirements.txt"),
+    *("local_kafka", "tests/python", "dbt_project.yml", "requirements.txt"),
 )
 # What all code is to have gone through (docs/reliability.md).
 STREAMS: Final = 10_000
 EXECUTIONS: Final = 10_000_000
+# The seeds of changes of real databases, each by all settings.
+REAL_SEEDS: Final = (113, 114, 115, 116)
 FUZZED: Final = (*FORMATS, COLUMN_TEXTS)
 _LANDING: Final = (Do.RUN, Do.LEAVE_OUT)
 _Part = TypeVar("_Part")
@@ -225,7 +229,9 @@ def main(arguments: Sequence[str]) -> int:
     end = time.monotonic() + 60 * options.minutes
     if options.fuzz:
         return _fuzz(end)
-    if options.crashes is not None:
+    if options.real is not None:
+        _play_real(end, options.real)
+    elif options.crashes is not None:
         _play_crashes(end, options.crashes)
     else:
         for number, seed in enumerate(_seeds(options.seed)):
@@ -286,9 +292,58 @@ def _play_one(seed: int, options: argparse.Namespace) -> None:
         print(text, flush=True)
 
 
+def _played_well() -> set[str]:
+    return {each["name"] for each in _played() if not each["found"]}
+
+
+def _play_real(end: float, named: str) -> None:
+    """All of the matrix of real databases that has not been played well yet."""
+    done = _played_well()
+    for name, arguments in real_plays().items():
+        if name in done or named not in name:
+            continue
+        if time.monotonic() > end:
+            return
+        began = time.monotonic()
+        Told.now = name
+        _keep(name, _real(name, arguments), began, real=1)
+
+
+def real_plays() -> dict[str, list[str]]:
+    """The matrix, by the name of each of its parts the arguments for pytest. Of every second seed
+    Kafka Connect is killed in each round.
+    """
+    plays = {}
+    for seed in REAL_SEEDS:
+        for source in ("postgres", "mariadb"):
+            of_seed = [f"--seed={seed}", "--rounds=3", f"-k={source}"]
+            plays[f"events of {source}, seed {seed}"] = ["test_real_events.py", *of_seed]
+            killed = ["--killed"] if seed % 2 == 0 else []
+            for setting in SETTINGS:
+                name = f"gold of {source}, seed {seed}, {setting}{', killed' if killed else ''}"
+                of_setting = [*of_seed, f"--settings={setting}", *killed]
+                plays[name] = ["test_real_source.py", *of_setting]
+    return plays
+
+
+def _real(name: str, arguments: Sequence[str]) -> list[str]:
+    """Run a test of a real database; what it has found."""
+    file, *options = arguments
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=--strict-markers", "--color=no"]
+    command += [f"tests/python/system/{file}", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    # Without jars it is skipped, and ends well.
+    if done.returncode == 0 and " passed" in done.stdout:
+        return []
+    said = done.stdout + done.stderr
+    (FOLDER / f"failure-{name.replace(', ', '-').replace(' ', '-')}.txt").write_text(said)
+    lines = [line for line in said.splitlines() if line.startswith("E  ")]
+    return lines or said.splitlines()[-5:]
+
+
 def _play_crashes(end: float, named: str) -> None:
     """All that can go wrong in a command and has not been played well yet."""
-    done = {each["name"] for each in _played() if not each["found"]}
+    done = _played_well()
 
     def are_left(plays: Plays[Any]) -> Plays[Any]:
         return [each for each in plays if each[0] not in done and named in each[0]]
@@ -394,7 +449,7 @@ def report() -> str:
     failed = [each for each in played if each["found"]]
     sums = {
         what: sum(each.get(what, 0) for each in played)
-        for what in ("streams", "events", "steps", "crashes")
+        for what in ("streams", "events", "steps", "crashes", "real")
     }
     told = ", ".join(f"{count:,} {what}" for what, count in sums.items())
     minutes = sum(each["seconds"] for each in played) / 60
@@ -403,12 +458,15 @@ def report() -> str:
     ]
     done = {each["name"] for each in played}
     left = [name for name, _ in (*crashes(), *crashes_of_kafka()) if name not in done]
+    real = real_plays()
     lines.append(f"left: {max(0, STREAMS - sums['streams']):,} of {STREAMS:,} streams,")
-    lines[-1] += f" {len(left):,} of {len(left) + sums['crashes']:,} crashes"
+    lines[-1] += f" {len(left):,} of {len(left) + sums['crashes']:,} crashes,"
+    lines[-1] += f" {len(real.keys() - done):,} of {len(real):,} of real databases"
     if others := len(_records()) - len(_records(code())):
         lines[-1] += f"; {others:,} records are of other code and do not count"
     for each in failed:
-        options = each["name"] if "streams" in each else f"--crashes '{each['name']}'"
+        kind = "--real" if "real" in each else "--crashes"
+        options = each["name"] if "streams" in each else f"{kind} '{each['name']}'"
         lines.append(f'{each["name"]}: make soak SOAK="{options}"')
         lines += [f"    {found}" for found in each["found"][:2]]
     return "\n".join(lines)
@@ -460,7 +518,7 @@ def code() -> str:
 
 
 def _is_code(file: Path) -> bool:
-    suffixes = (".py", ".sql", ".yml", ".md")
+    suffixes = (".py", ".sql", ".yml", ".md", ".txt")
     return file.is_file() and file.suffix in suffixes and not file.name.startswith("test_")
 
 
@@ -506,6 +564,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8, help="of a deep one (%(default)s)")
     told = "no episodes: all that can go wrong in a command, or what has this text in its name"
     parser.add_argument("--crashes", nargs="?", const="", help=told)
+    told = "no episodes: real databases by every setting, or what has this text in its name"
+    parser.add_argument("--real", nargs="?", const="", help=told)
     parser.add_argument("--fuzz", action="store_true", help="payloads of all formats, nothing else")
     tests = "files with tests marked `long`, nothing else"
     parser.add_argument("--tests", action="store_true", help=tests)

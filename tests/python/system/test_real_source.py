@@ -12,26 +12,28 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import apicurio
 import pytest
 from commands import wait_until
 from kafka_topics import Kafka
 from lakes import Lake
+from real_feed import Feed
 from real_mariadb import MARIADB
 from real_postgres import POSTGRES
 from real_settings import DEFAULT, SETTINGS, Setting, connector
-from real_source import MARKER, VISITS, Database, Source, Writer, differences, plain
+from real_source import VISITS, Database, Source, Writer, differences, plain
 from small_project import Log, add_gold, add_log, current_state, small_project
 
 from dbt_lakehouse.commands.generate.command import Options, generate
 from dbt_lakehouse.commands.generate.naming import snake
 from local_kafka.broker import Broker
-from local_kafka.connect import has_jars, kafka_connect
+from local_kafka.connect import AVRO_JARS, has_jars, kafka_connect
 
 TRANSACTIONS: Final = 60
 PARTITIONS: Final = 3
@@ -67,35 +69,40 @@ def test_gold_equals_the_source(
     pytestconfig: pytest.Config,
 ) -> None:
     # A test has no time to fetch what `make test` needs; the others are not in it.
-    if source is POSTGRES and not has_jars(source.jars):
+    if source is POSTGRES and not has_jars([source.jars]):
         pytest.skip("no jars of Debezium's are here; `make -B .venv/.connect` fetches them (38 MB)")
-    for name in ("database", "connect"):
+    options = pytestconfig.option
+    for name in ("database", "connect", "registry"):
         (tmp_path / name).mkdir()
     # One broker has the topics of all.
     prefix = re.sub("[^a-z0-9]", "-", tmp_path.name.lower())
-    with source.started(tmp_path / "database") as database:
+    with ExitStack() as servers:
+        registry = ""
+        if setting.avro:
+            registry = servers.enter_context(apicurio.asked(tmp_path / "registry")).own_url
+        database = servers.enter_context(source.started(tmp_path / "database"))
         writer = source.writer(seed, setting)
         # What is there before Debezium comes is its snapshot.
         database.run(writer.script(TRANSACTIONS))
         own = database.connector(tmp_path / "connect")
-        connectors = {source.name: connector(own, setting, prefix, PARTITIONS)}
+        connectors = {source.name: connector(own, setting, prefix, PARTITIONS, registry)}
         connect = partial(
             kafka_connect,
-            *(tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars),
-            stop=signal.SIGKILL if pytestconfig.option.killed else signal.SIGTERM,
+            *(tmp_path / "connect", broker.bootstrap_servers, connectors),
+            [source.jars, *([AVRO_JARS] if setting.avro else [])],
+            stop=signal.SIGKILL if options.killed else signal.SIGTERM,
         )
         with ExitStack() as worker:
-            check = worker.enter_context(connect())
-            run = Run(tmp_path, source, setting, database, writer, kafka, prefix, check)
-            run.is_ordered = pytestconfig.option.ordered
-            for number in range(1, pytestconfig.option.rounds + 1):
-                if number > 1:
-                    # The last round has another definition too.
-                    altered = writer.alter() if number == pytestconfig.option.rounds else ""
-                    database.run(altered + writer.script(TRANSACTIONS))
-                    if pytestconfig.option.killed:
-                        worker.close()
-                        run.check = worker.enter_context(connect())
+            feed = Feed(kafka, setting, prefix, worker.enter_context(connect()))
+            run = Run(tmp_path, source, setting, database, writer, kafka, feed)
+            run.is_ordered = options.ordered
+            feed.wait_for_snapshot(0)
+            for number in range(1, options.rounds + 1):
+                if number > 1 or setting.is_incremental:
+                    database.run(writer.round(number, options.rounds, TRANSACTIONS))
+                if number > 1 and options.killed:
+                    worker.close()
+                    feed.check = worker.enter_context(connect())
                 run.build(number)
             run.compare("after a full refresh", "--full-refresh")
 
@@ -111,26 +118,21 @@ class Run:
         database: Database,
         writer: Writer,
         kafka: Kafka,
-        prefix: str,
-        check: Callable[[], None],
+        feed: Feed,
     ) -> None:
         self.is_ordered = False
         """Whether logs go by what generate proposes of their source's own order."""
-        self.check = check
-        """Raises if the connector has stopped."""
         self._source: Final = source
         self._setting: Final = setting
         self._database: Final = database
         self._writer: Final = writer
         self._kafka: Final = kafka
-        self._marker: Final = f"{prefix}.shop.{MARKER}"
+        self._feed: Final = feed
         followed = source.keyed if setting.unwrapped else source.tables
-        # A connector's own rule for names that Kafka refuses.
-        self._topics: Final = {
-            table: f"{prefix}.shop.{re.sub('[^A-Za-z0-9._-]', '_', table)}" for table in followed
-        }
+        self._topics: Final = {table: feed.topic(table) for table in followed}
         self._entries: Final = [
-            {"topic": topic, "format": setting.format} for topic in self._topics.values()
+            {"topic": topic, "format": setting.format}
+            for topic in dict.fromkeys(self._topics.values())
         ]
         self._project: Final = small_project(folder / "project")
         self._lake: Final = Lake(folder, self._project)
@@ -151,7 +153,7 @@ class Run:
         """Land what is new, write the models, build them, and hold them against the source."""
         self._wait_for(number)
         self._lake.land_kafka(self._entries)
-        topics = [self._topics[table] for table in self._source.keyed]
+        topics = [*dict.fromkeys(self._topics[table] for table in self._source.keyed)]
         # Unwrapped, a topic is the table: one at a time.
         for some in [[each] for each in topics] if self._setting.unwrapped else [topics]:
             self._generate(some)
@@ -210,23 +212,15 @@ class Run:
 
     def _wait_for(self, number: int) -> None:
         """Wait until all that the source has committed is in Kafka."""
+        self._feed.wait_for_snapshot(number)
         self._database.run(f"update marker set round = {number} where id = 1;")
-        last = re.compile(rb'"round":%d[,}]' % number)
-
-        def has_come() -> bool:
-            self.check()
-            if not self._kafka.partitions(self._marker):
-                return False
-            records = self._kafka.records(self._marker)
-            return any(last.search(each.value or b"") for each in records)
-
-        wait_until(has_come, f"the changes of round {number} are in Kafka")
+        self._feed.wait_for_round(number)
         # Its producer sends to partitions side by side.
         count, since = -1, time.monotonic()
 
         def is_still() -> bool:
             nonlocal count, since
-            if (found := self._kafka.count(self._topics.values())) != count:
+            if (found := self._kafka.count({*self._topics.values()})) != count:
                 count, since = found, time.monotonic()
             return time.monotonic() - since > STILL_SECONDS
 

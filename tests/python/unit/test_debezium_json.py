@@ -660,3 +660,19 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("python_udfs.debezium.envelope.location", broken)
     with pytest.raises(ZeroDivisionError):
         debezium_json.decode(None, dumps(ENVELOPE))
+
+
+def test_the_other_key_of_a_key_update_has_what_a_router_has_added() -> None:
+    """ByLogicalTableRouter adds a column to keys, and leaves headers as they were."""
+    added = {"__dbz__physicalTableIdentifier": "shop.public.orders"}
+
+    def other_key(key: dict[str, Any], header: dict[str, Any]) -> Any:
+        headers = [("__debezium.oldkey", dumps(header))]
+        (event,) = debezium_json.decode(dumps(key), dumps(ENVELOPE), headers)
+        return loads(loads(event.metadata)["old_key"].encode())
+
+    assert other_key({"id": 1, **added}, {"id": 7}) == {"id": 7, **added}
+    assert other_key({"id": 1, **added}, {"id": 7, **added}) == {"id": 7, **added}
+    # What else the keys differ in, nobody has added.
+    assert other_key({"id": 1, "part": 2}, {"id": 7}) == {"id": 7}
+    assert other_key({"id": 1, **added}, {"old": 7}) == {"old": 7}
