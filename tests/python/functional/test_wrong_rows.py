@@ -86,6 +86,7 @@ select 1 as id, '{{ var("as_of") }}' as seen
 OWN: Final = {"run_log": RUN_LOG, "last_seen": LAST_SEEN}
 
 LATER: Final = START + 8 * DAY
+LATER_MINUTE: Final = 8 * DAY // MINUTE
 FIRST, SECOND, THIRD, LAST = (
     as_of_text(EPOCH + timedelta(milliseconds=moment))
     for moment in (START + HOUR, START + 2 * HOUR, LATER + HOUR, LATER + 2 * HOUR)
@@ -302,6 +303,7 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
         set_less_delete(USERS, 8, 5),
         # Late: it lies before rows of which one is older by its time.
         *clocks(45, 44, "t", partition=1),
+        *clocks(60, 60, "d", 5, title="gone"),
     ]
     lake.land(message.line() for message in messages)
     return lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=SECOND)
@@ -360,8 +362,10 @@ class Third(NamedTuple):
 def third(lake: Lake, second: dict[str, str]) -> Third:
     """Eight days later, still without the profiles; their other record is deleted too."""
     before = [lake.current_snapshot(table) for table in NOTES_GOLD]
-    deleted = set_less_delete(USERS, 8 * DAY // MINUTE, 2)
-    lake.land([deleted.line()])
+    deleted = set_less_delete(USERS, LATER_MINUTE, 2)
+    # A clock that is days ahead says no time, so what it writes is not late.
+    ahead = clocks(LATER_MINUTE, LATER_MINUTE + 2 * DAY // MINUTE, "c", 5, title="back")
+    lake.land(message.line() for message in [deleted, *ahead])
     statuses = lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=THIRD)
     return Third(statuses, before)
 
@@ -377,7 +381,9 @@ def test_a_column_is_filled_once(lake: Lake, third: Third) -> None:
 @pytest.fixture(scope="module")
 def last(lake: Lake, third: Third) -> dict[str, str]:
     """The profiles too, when nothing is to be remembered any longer."""
-    names = ("profiles", "deleted_keys", *OWN)
+    late = clocks(LATER_MINUTE + 1, 59, "u", 5, title="from before the delete")
+    lake.land(message.line() for message in late)
+    names = ("profiles", "deleted_keys", *OWN, "+clocks", "+dials")
     return lake.dbt("run", "-s", *names, "+notes", as_of=LAST, tombstone_retention_days=0)
 
 
@@ -402,6 +408,14 @@ def test_deletes_are_forgotten_once_every_table_has_read_them(
     assert succeeded(lake.dbt("run", "-s", "badges", as_of=LAST), "badges")
     assert lake.read("gold.badges") == []
     assert lake.broken_sums() == []
+
+
+@pytest.mark.parametrize("table", ["clocks", "dials"])
+def test_a_change_from_before_a_forgotten_delete_is_late(
+    lake: Lake, last: dict[str, str], table: str
+) -> None:
+    """Though all that is known of its row is a write without a time."""
+    assert titles_of(lake, table) == {3: "newer than the truncate", 5: "back"}
 
 
 def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str]) -> None:
