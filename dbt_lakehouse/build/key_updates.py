@@ -39,6 +39,7 @@ class KeyUpdates:
         self._this: Final = this
         self._has_key: Final = rows.has_key
         self._by_source_time: Final[bool] = rows.log["order_by_source_time"]
+        self._by_source: Final = "order_by" in rows.log
         self._key: Final = quoted(rows.log["key"])
         self._columns: Final = rows.value_columns
 
@@ -81,7 +82,13 @@ class KeyUpdates:
 
     def _find_resting(self, resting: str, updates: str, news: str, most: int) -> int:
         """Make a view of the places of those to look at, and count them."""
-        first = render("resting_on_news", updates=updates, news=news, key=self._key)
+        first = render(
+            "resting_on_news",
+            updates=updates,
+            news=news,
+            key=self._key,
+            by_source=self._by_source,
+        )
         more = render("resting_on", updates=updates, resting=resting, key=self._key)
         rows = self._hold(resting, first)
         while 0 < rows < most:

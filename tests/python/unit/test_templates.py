@@ -574,7 +574,9 @@ def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[s
     """The templates that key updates use."""
     key = quoted(log["key"])
     yield "key_updates", {"log": "l", "key": key}
-    yield "resting_on_news", {"updates": "u", "news": "n", "key": key}
+    for by_source in (False, True):
+        news = {"updates": "u", "news": "n", "key": key, "by_source": by_source}
+        yield "resting_on_news", news
     yield "resting_on", {"updates": "u", "resting": "r", "key": key}
     if columns := rows.value_columns:
         yield (
