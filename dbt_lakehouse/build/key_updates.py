@@ -12,7 +12,7 @@ there is none, it is the row before the insert.
 
 An old key's event may come later than the insert, so this looks at all insert rows that one of the
 new rows may matter to, and at those that rest on them in turn. Rows are changed in place, and gold
-tables and histories fold their keys anew (``Folding.keys_with_values_of_others``). What stays
+tables and histories fold their keys anew (``Folding.keys_changed_since``). What stays
 unknown, since nothing is known of the old key's row, is in `_misfits`.
 """
 

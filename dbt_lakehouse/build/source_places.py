@@ -7,7 +7,8 @@ row before. Where no row before it says one it stays without, and comes before a
 So does a truncate of a table that a column orders: it is of no key, and ends no row.
 
 A MERGE gives the places behind the append. What reads what was appended sees none of them, so gold
-folds such keys from the whole log (misplaced_keys.sql).
+folds such keys from the whole log (misplaced_keys.sql); and what a row that comes late, by redrive
+or from captures, gives another place, tables fold anew (``Folding.keys_changed_since``).
 """
 
 import json
@@ -36,6 +37,8 @@ class Found(NamedTuple):
     truncates: int
     """So many of these are truncates."""
     newest: str | None
+    first_offset: int
+    last_offset: int
 
     @property
     def name(self) -> str:
@@ -53,6 +56,7 @@ class SourcePlaces:
         self._by_column: Final[bool] = "column" in log["order_by"][0]
         self._key: Final = quoted(log["key"]) if self._by_column else []
         self._newest: dict[str, str] = {}
+        self._offsets: dict[str, int] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
         """Give places to the rows that were not looked at yet, and say what is wrong with those
@@ -61,24 +65,29 @@ class SourcePlaces:
         table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
-        self._newest = newest
+        self._newest, self._offsets = newest, kept.get("offsets", {})
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
-        if any(each.placeless for each in found):
+        # Behind one that comes late there may be rows that have their places from before it.
+        if any(
+            each.placeless or each.first_offset < self._offsets.get(each.name, 0) for each in found
+        ):
             # What the run has appended is no other command's.
             self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own, key=self._key)
             self._lake.commits.change(self._this, statement)
         self._newest = newest_places(newest, found)
+        self._offsets = last_offsets(self._offsets, found)
         return doubts(str(self._this), newest, found, by_column=self._by_column)
 
     def keep(self) -> None:
         """Note that all rows were looked at, those too that the run has changed since."""
         table = self._table()
-        kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
+        of_partitions = {"newest": self._newest, "offsets": self._offsets}
+        kept = json.dumps({"sequence": table.sequence, **of_partitions}, sort_keys=True)
         if table.properties.get(SOURCE_PLACES) != kept:
             self._lake.catalog.set_properties(self._this, {SOURCE_PLACES: kept})
 
@@ -95,6 +104,14 @@ def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str
         if each.newest is not None:
             places[each.name] = max(places.get(each.name, ""), each.newest)
     return places if len(places) <= _MOST_PARTITIONS else {}
+
+
+def last_offsets(offsets: Mapping[str, int], found: Sequence[Found]) -> dict[str, int]:
+    """The last offset of each partition, of none if these are too many."""
+    last = dict(offsets)
+    for each in found:
+        last[each.name] = max(last.get(each.name, 0), each.last_offset)
+    return last if len(last) <= _MOST_PARTITIONS else {}
 
 
 def doubts(

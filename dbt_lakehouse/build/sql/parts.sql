@@ -166,6 +166,13 @@ named_struct(
 {%- endif %}
 {%- endmacro %}
 
+{# Whether two positions are of the same event: its place in its source's order may have changed. #}
+{% macro is_same_event(one, other) %}
+{% for name in ['topic', 'partition', 'offset', 'event_index'] %}
+{{ one }}._position.{{ name }} = {{ other }}._position.{{ name }}{{ ' and ' if not loop.last }}
+{%- endfor %}
+{%- endmacro %}
+
 {# What joins the columns of a key, and what says that each of them is there. #}
 {% macro equal(one, other, key) %}
 {% for column in key %}

@@ -460,7 +460,8 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             "ranges": [[":a", ":b"]],
         },
     )
-    yield "resting_keys", {"log": "l", "key": ["a", "b"], "sequence": 3}
+    for name in ("resting_keys", "moved_keys"):
+        yield name, {"log": "l", "key": ["a", "b"], "sequence": 3}
     yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
     yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
     yield "summary_of_purge", {"old": "o"}
