@@ -45,9 +45,10 @@ def kafka_connect(
     memory: str = "256m",
     stop: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Callable[[], None]]:
-    """A worker with its files in ``folder`` that runs connectors, by name with their settings; it
-    XX with the same folder goes on from where the first one says
-        that it was: up to a second before a ``stop`` by SIGKILL.
+    """Run a worker with its files in ``folder`` and connectors, by name with their settings. It
+    gives a function that raises ``ServerError`` once a connector has stopped. ``jars`` names the
+    lists of jars beside Kafka Connect's own. A second worker with the same folder goes on from
+    where the first one says that it was: up to a second before a ``stop`` by SIGKILL.
     """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)

@@ -223,7 +223,7 @@ class Increment:
         self._deletes: Final = self._deletes_of_namespace()
         self._has_new_deletes: Final = self._finds_new_deletes()
         self._hit: Final = self._hit_by_others()
-        self._resting: Final = table.keys_with_values_of_others()
+        self._resting: Final = table.keys_changed_since()
 
     def merge(self) -> Built:
         """Fold the new events, look up known states, remember absent keys, and merge."""

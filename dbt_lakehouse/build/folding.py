@@ -75,19 +75,20 @@ class Folding(Building):
                 f" {what} {can} with --full-refresh"
             )
 
-    def keys_with_values_of_others(self) -> str | None:
-        """SQL of the keys whose rows have, or may have, got another key's values since the model
-        read the log; None without such keys.
+    def keys_changed_since(self) -> str | None:
+        """SQL of the keys whose rows have, or may have, got another key's values, or another place
+        in the source's order, since the model read the log; None without such keys.
         """
-        log = self.run.upstreams[0]
-        if self.fold.namespace is not None or not self.lake.catalog.has_key_updates(self.run, log):
+        run, log = self.run, self.run.upstreams[0]
+        if self.fold.namespace is not None:
             return None
-        return render(
-            "resting_keys",
-            log=self.changes,
-            key=self.fold.key,
-            sequence=self.run.sequence_read(log),
-        )
+        of = {"log": self.changes, "key": self.fold.key, "sequence": run.sequence_read(log)}
+        changed = []
+        if self.lake.catalog.has_key_updates(run, log):
+            changed.append(render("resting_keys", **of))
+        if self.fold.order_by and run.is_incremental and run.may_have_changed(log):
+            changed.append(render("moved_keys", **of))
+        return "\nunion all\n".join(changed) or None
 
     @property
     def has_key(self) -> bool:
@@ -135,7 +136,7 @@ def keys_to_refold(
     may_expire = fold.namespace is not None and lake.catalog.may_have_rows(
         table.this, [*holds_current, ("_expires_at", "<=", as_of)]
     )
-    resting = table.keys_with_values_of_others()
+    resting = table.keys_changed_since()
     if not run.has_news and not may_expire and resting is None:
         return None
     return render(

@@ -37,7 +37,7 @@ class HistoryNews:
             or fold.bitemporal
             or fold.several_sources
             or may_have_new_truncates(table.lake, run, fold)
-            or table.keys_with_values_of_others() is not None
+            or table.keys_changed_since() is not None
         )
 
     def suffices(self) -> bool:

@@ -12,8 +12,8 @@ without such a delete the row before the insert.
 
 An old key's event may come after the insert, so this looks at every insert row that a new row may
 matter to, and at the rows that rest on those in turn. Rows are changed in place, and gold tables
-and histories fold their keys again (``Folding.keys_with_values_of_others``). A value that stays
-unknown, because nothing is known of the old key's row, is in `_misfits`.
+and histories fold their keys again (``Folding.keys_changed_since``). A value that stays unknown,
+because nothing is known of the old key's row, is in `_misfits`.
 """
 
 from typing import Any, Final
@@ -39,6 +39,7 @@ class KeyUpdates:
         self._this: Final = this
         self._has_key: Final = rows.has_key
         self._by_source_time: Final[bool] = rows.log["order_by_source_time"]
+        self._by_source: Final = "order_by" in rows.log
         self._key: Final = quoted(rows.log["key"])
         self._columns: Final = rows.value_columns
 
@@ -81,7 +82,13 @@ class KeyUpdates:
 
     def _find_resting(self, resting: str, updates: str, news: str, most: int) -> int:
         """Make a view of the places of the rows to check. Returns how many there are."""
-        first = render("resting_on_news", updates=updates, news=news, key=self._key)
+        first = render(
+            "resting_on_news",
+            updates=updates,
+            news=news,
+            key=self._key,
+            by_source=self._by_source,
+        )
         more = render("resting_on", updates=updates, resting=resting, key=self._key)
         rows = self._hold(resting, first)
         while 0 < rows < most:

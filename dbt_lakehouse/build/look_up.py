@@ -34,7 +34,7 @@ class Question:
     hit_by_others: str | None
     """The keys that a delete without a set hits or that have expired."""
     resting: str | None
-    """The keys whose rows have got other keys' values."""
+    """The keys whose rows have got other keys' values, or another place."""
     is_late: str
     """The condition of ``sql/late_states.sql``."""
     horizon: str | None

@@ -7,7 +7,9 @@ key's row before. If no row before it has one, it stays without a place and come
 that have one. So does a truncate of a table that a column orders: it has no key, and ends no row.
 
 A MERGE writes the places after the append. A reader of the appended rows sees none of them, so
-gold folds such keys from the whole log (misplaced_keys.sql).
+gold folds such keys from the whole log (misplaced_keys.sql). A row that comes late, by redrive or
+from captures, may give earlier rows another place: tables fold their keys again
+(``Folding.keys_changed_since``).
 """
 
 import json
@@ -36,6 +38,8 @@ class Found(NamedTuple):
     truncates: int
     """Truncates among the rows without a place."""
     newest: str | None
+    first_offset: int
+    last_offset: int
 
     @property
     def name(self) -> str:
@@ -53,6 +57,7 @@ class SourcePlaces:
         self._by_column: Final[bool] = "column" in log["order_by"][0]
         self._key: Final = quoted(log["key"]) if self._by_column else []
         self._newest: dict[str, str] = {}
+        self._offsets: dict[str, int] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
         """Give places to the rows not looked at yet, and return warnings about the existing
@@ -61,18 +66,22 @@ class SourcePlaces:
         table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
-        self._newest = newest
+        self._newest, self._offsets = newest, kept.get("offsets", {})
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
-        if any(each.placeless for each in found):
+        # Rows behind one that comes late may have their places from before it.
+        if any(
+            each.placeless or each.first_offset < self._offsets.get(each.name, 0) for each in found
+        ):
             # Only the rows that this run has appended.
             self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own, key=self._key)
             self._lake.commits.change(self._this, statement)
         self._newest = newest_places(newest, found)
+        self._offsets = last_offsets(self._offsets, found)
         return doubts(str(self._this), newest, found, by_column=self._by_column)
 
     def keep(self) -> None:
@@ -80,7 +89,8 @@ class SourcePlaces:
         changed since.
         """
         table = self._table()
-        kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
+        of_partitions = {"newest": self._newest, "offsets": self._offsets}
+        kept = json.dumps({"sequence": table.sequence, **of_partitions}, sort_keys=True)
         if table.properties.get(SOURCE_PLACES) != kept:
             self._lake.catalog.set_properties(self._this, {SOURCE_PLACES: kept})
 
@@ -97,6 +107,14 @@ def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str
         if each.newest is not None:
             places[each.name] = max(places.get(each.name, ""), each.newest)
     return places if len(places) <= _MOST_PARTITIONS else {}
+
+
+def last_offsets(offsets: Mapping[str, int], found: Sequence[Found]) -> dict[str, int]:
+    """The last offset of each partition, of none if these are too many."""
+    last = dict(offsets)
+    for each in found:
+        last[each.name] = max(last.get(each.name, 0), each.last_offset)
+    return last if len(last) <= _MOST_PARTITIONS else {}
 
 
 def doubts(

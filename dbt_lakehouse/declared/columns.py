@@ -22,9 +22,9 @@ RESERVED: Final = frozenset(
     _change_type _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted
     _digest _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
     _has_other_key _in_time _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live
-    _is_new _is_probe _is_reinserted _is_resting _is_state _is_there _kafka_timestamp _key_before
-    _key_update _known _known_position _known_time _last _last_life _last_source
-    _last_updated_sequence_number _last_write _late_events _leaves_columns _life _live
+    _is_new _is_probe _is_reinserted _is_resting _is_since_truncate _is_state _is_there
+    _kafka_timestamp _key_before _key_update _known _known_position _known_time _last _last_life
+    _last_source _last_updated_sequence_number _last_write _late_events _leaves_columns _life _live
     _max_occurred_at _misfits _namespace _newest_before _newest_time _next _null_position
     _occurred_at _operation _operation_before _partition _place _pos _position _previous_key _rank
     _record_key _row _row_id _sequence _set _source _source_place _spec_id _state _step _sum _time

@@ -46,5 +46,5 @@ union all
 select * from {{ known }} as known
 left semi join {{ misplaced }} using ({{ key_list }})
 left anti join {{ log }} as log
-    on {{ parts.equal('log', 'known', fold.key) }} and log._position = known._position
+    on {{ parts.equal('log', 'known', fold.key) }} and {{ parts.is_same_event('log', 'known') }}
 {% endif %}

@@ -1,6 +1,7 @@
 {#
-  A MERGE that places log rows without a place in the source's order directly behind the row before
-  them in their partition (its place and ' !').
+  A MERGE that places log rows without a place in the source's order directly behind the last row
+  before them in their partition that has one (its place and ' !'). It also corrects rows that were
+  placed so before, because a row that came late may lie between.
 
   Arguments:
       table: the log.
@@ -8,6 +9,7 @@
       key: the key columns, if rows continue from the previous row of their key; else none.
 #}
 {% set group = ['topic', 'partition'] + key %}
+{% macro says_none(source) %}coalesce({{ source }} like '% !', true){% endmacro %}
 merge into {{ table }} as target
 using (
     with placeless as (
@@ -19,7 +21,7 @@ using (
             {%- endfor %}
 
         from {{ own }}
-        where _position.source is null
+        where {{ says_none('_position.source') }}
     ),
 
     places as (
@@ -35,17 +37,17 @@ using (
     followed as (
         select
             *,
-            last_value(source, true) over (
+            last_value(if({{ says_none('source') }}, null, source), true) over (
                 partition by {{ group | join(', ') }}
                 order by offset, event_index
                 rows between unbounded preceding and 1 preceding
-            ) as source_before
+            ) || ' !' as placed
         from places
         left semi join placeless using ({{ group | join(', ') }})
     )
 
     select * from followed
-    where source is null and source_before is not null
+    where {{ says_none('source') }} and not source <=> placed and placed is not null
 ) as source
 on
     target._position.topic = source.topic
@@ -54,7 +56,7 @@ on
     and target._position.event_index = source.event_index
 when matched then update set
     _position = named_struct(
-        'source', source.source_before || ' !',
+        'source', source.placed,
         'log_time', target._position.log_time,
         'topic', source.topic,
         'partition', source.partition,

@@ -12,6 +12,9 @@
       _is_reinserted      whether several different rows were inserted without as many deletes
                           in between, which is impossible for a real key
 
+  A key whose events are all older than a truncate that they come behind has no applied event: it is
+  not live, and has no `_position`.
+
   A column that an event leaves unchanged keeps the value of the last event that has one; a delete
   sets it to null. If images are partial and the table is ordered by source time, a late event is
   not rejected but put in its place: of two late events on different columns, both count.
@@ -27,10 +30,13 @@
 #}
 {% set key_list = fold.key | join(', ') %}
 {% set order = 'struct(_time, _position)' if fold.takes_late else '_position' %}
-{% set applied = 'true' if fold.takes_late else '_in_time' %}
 {% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
     + ([] if fills else fold.columns) %}
 {% set truncated = truncates and not fold.several_sources %}
+{% set applied = '_in_time' %}
+{% if fold.takes_late %}
+{% set applied = '_is_since_truncate' if truncated else 'true' %}
+{% endif %}
 {% set start = '(select max_by(_time, _position) from truncates)' %}
 {% set is_insert = "_operation = 'insert' and not _is_state" %}
 {% set said = fold.hashable_columns | join(', ') or '_occurred_at' %}
@@ -93,17 +99,16 @@ judged as (
             _guard_time,
             {{ newest_before }}
         ) as _time
+        {%- if truncated %},
+        coalesce(_guard_time >= {{ start }}, true) as _is_since_truncate
+        {% endif %}
         {% endif %}
     from {{ 'since_truncate' if fold.several_sources else 'events' }}
     {% if fold.several_sources %}
     where coalesce(_position >= _truncated_at, true)
     {% elif truncated %}
     -- What came before the newest truncate no longer matters.
-    where
-        coalesce(_position > (select max(_position) from truncates), true)
-        {% if fold.takes_late %}
-        and coalesce(_guard_time >= {{ start }}, true)
-        {% endif %}
+    where coalesce(_position > (select max(_position) from truncates), true)
     {% endif %}
 ),
 
@@ -175,8 +180,11 @@ states as (
         _row._position,
         _row._expires_at,
         _row._is_state,
-        _row._operation not in ('delete', 'truncate')
-        and coalesce(_row._expires_at > timestamp '{{ as_of }}', true) as _live,
+        coalesce(
+            _row._operation not in ('delete', 'truncate')
+            and coalesce(_row._expires_at > timestamp '{{ as_of }}', true),
+            false
+        ) as _live,
         _null_position,
         _late_events,
         _events,

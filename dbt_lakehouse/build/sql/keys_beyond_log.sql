@@ -1,3 +1,4 @@
+{% import 'parts.sql' as parts %}
 {#
   How many misplaced keys have a known state that the log does not reach back to.
 
@@ -10,7 +11,8 @@ select count(*)
 from {{ misplaced }}
 left semi join {{ known }} using ({{ key_list }})
 left anti join (
-    select {{ key_list }}, _position
-    from {{ log }}
-    left semi join {{ known }} using ({{ key_list }}, _position)
+    select {{ key_list }}
+    from {{ log }} as log
+    left semi join {{ known }} as known
+        on {{ parts.equal('log', 'known', key) }} and {{ parts.is_same_event('log', 'known') }}
 ) using ({{ key_list }})

@@ -47,6 +47,10 @@ where
     or not _is_known_live
     {% endif %}
     {% if horizon %}
+    {% if fold.order_by_source_time %}
+    -- What is known may be of an event without a time, behind a later one that was forgotten.
+    or _first_time <= timestamp '{{ horizon }}'
+    {% endif %}
     or (
         _known_position is null
         and {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent(8) }}

@@ -164,6 +164,13 @@ named_struct(
 {%- endif %}
 {%- endmacro %}
 
+{# Whether two positions are of the same event. Its place in its source's order may have changed. #}
+{% macro is_same_event(one, other) %}
+{% for name in ['topic', 'partition', 'offset', 'event_index'] %}
+{{ one }}._position.{{ name }} = {{ other }}._position.{{ name }}{{ ' and ' if not loop.last }}
+{%- endfor %}
+{%- endmacro %}
+
 {# The join of a key's columns, and the condition that each of them has a value. #}
 {% macro equal(one, other, key) %}
 {% for column in key %}

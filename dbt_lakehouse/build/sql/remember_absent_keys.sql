@@ -26,6 +26,8 @@ select
         {{ '_position.source' if by_source else 'cast(null as string)' }} as source_place,
         _live
     from {{ states }}
+    -- Of a key without an applied event there is nothing to keep: the truncate is kept.
+    where _position is not null
 {%- endset %}
 {% set is_newer %}
 {% if by_source %}
@@ -48,7 +50,7 @@ select
     timestamp '{{ as_of }}'
 from (
     {{ absent }}
-    where not _live
+    and not _live
 )
 {% else %}
 merge into {{ deleted_keys }} as target

@@ -6,15 +6,23 @@
       updates: a relation of the rows, as of key_updates.
       news: the new rows of the log, to select from.
       key: its key, quoted.
+      by_source: whether the log is ordered by its source: then what was changed earlier may be sent
+          at any time.
 #}
 select _place from {{ updates }}
-left semi join (select _position from {{ news }}) using (_position)
+{# Not by positions: those that a source says may have been given since. #}
+left semi join (select {{ parts.place() }} as _place from {{ news }}) using (_place)
 union
 select _place from {{ updates }} as updates
 left semi join {{ news }} as news
     on
         {{ parts.has_old_key(key, 'news', 'updates') }}
+        {% if by_source %}
+        -- A later event is one of the next row of that key.
+        and coalesce(news._position.source <= updates._position.source, true)
+        {% else %}
         -- A later event is one of the next row of that key; but clocks differ a little.
         and coalesce(
             news._position.log_time <= updates._position.log_time + interval 1 hour, true
         )
+        {% endif %}

@@ -12,7 +12,7 @@ named_struct(
     'clock_ahead', coalesce(sum(_clock_ahead), 0),
     'late_events', coalesce(sum(_late_events), 0),
     'expired', count_if(_expires_at <= timestamp '{{ as_of }}'),
-    'absent', count_if(not _live),
+    'absent', count_if(not _live and _position is not null),
     'possibly_late', count_if({{ is_late | indent }}),
     'leaving', count_if(_leaves_columns),
     'reinserted', count_if(_is_reinserted),

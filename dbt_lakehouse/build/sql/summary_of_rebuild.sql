@@ -15,7 +15,7 @@ select
     to_json(max(if(_is_reinserted, place, null))) as reinserted_at
 from (
     select
-        _live,
+        if(_position is null, null, _live) as _live,
         _position.log_time,
         _max_occurred_at as time,
         _is_reinserted,

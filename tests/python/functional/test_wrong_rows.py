@@ -59,6 +59,8 @@ GAUGES: Final = replace(
 CLOCKS: Final = replace(
     NOTES, name="clocks", table="clocks", columns=TITLE, order_by_source_time=True
 )
+# The same with columns that changed only.
+DIALS: Final = replace(CLOCKS, name="dials", table="dials", partial=True)
 # One name in several databases and schemas, all in one topic.
 CUSTOMERS: Final = Log("bare", "customers", ID, {})
 PLACES: Final = (
@@ -84,6 +86,7 @@ select 1 as id, '{{ var("as_of") }}' as seen
 OWN: Final = {"run_log": RUN_LOG, "last_seen": LAST_SEEN}
 
 LATER: Final = START + 8 * DAY
+LATER_MINUTE: Final = 8 * DAY // MINUTE
 FIRST, SECOND, THIRD, LAST = (
     as_of_text(EPOCH + timedelta(milliseconds=moment))
     for moment in (START + HOUR, START + 2 * HOUR, LATER + HOUR, LATER + 2 * HOUR)
@@ -104,11 +107,16 @@ def sent_at(minute: int, partition: int, message: Message) -> Message:
     return message._replace(partition=partition, timestamp_ms=START + minute * MINUTE)
 
 
-def clock(offset: int, minute: int, title: str) -> Message:
-    """An update of the one clock, made at another minute than it was sent."""
-    source = {**POSTGRESQL, "table": "clocks"}
-    message = row_change("debezium.clocks", minute, "u", 1, source, title=title)
-    return message._replace(offset=offset, timestamp_ms=START + offset * MINUTE)
+def clocks(
+    offset: int, minute: int, op: str, key: int | None = None, partition: int = 0, **values: Any
+) -> list[Message]:
+    """A change of a clock and one of a dial, made at another minute than they were sent."""
+    return [
+        row_change(
+            f"debezium.{table}", minute, op, key, {**POSTGRESQL, "table": table}, **values
+        )._replace(offset=offset, partition=partition, timestamp_ms=START + offset * MINUTE)
+        for table in ("clocks", "dials")
+    ]
 
 
 def customer(offset: int, number: int, **source: Any) -> Message:
@@ -142,10 +150,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A project with these tables, and a lake for it."""
     folder = tmp_path_factory.mktemp("wrong-rows")
     project = small_project(folder / "project")
-    for log in (NOTES, SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS, *PLACES):
+    for log in (NOTES, SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS, DIALS, *PLACES):
         add_log(project, log)
     add_gold(project, current_state(NOTES, columns=["title"]))
-    for log in (SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS):
+    for log in (SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS, DIALS):
         add_gold(project, current_state(log))
     add_gold(project, history(SHARDS, "shards_history"))
     add_gold(project, history(NOTES, "notes_history"))
@@ -158,6 +166,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def ids(rows: Rows) -> list[int]:
     return sorted(row["id"] for row in rows)
+
+
+def titles_of(lake: Lake, table: str) -> dict[int, str]:
+    return {row["id"]: row["title"] for row in lake.read(f"gold.{table}")}
 
 
 def succeeded(statuses: Mapping[str, str], *names: str) -> bool:
@@ -191,8 +203,10 @@ def first(lake: Lake) -> dict[str, str]:
         aerospike_write(USERS, 0, "badges", 5, display_name="x"),
         *(aerospike_write(USERS, n, "profiles", n, display_name="x") for n in (1, 2)),
         *(aerospike_write(USERS, n, "gauges", n, level=n, label="set once") for n in (3, 4)),
-        clock(0, 30, "newest"),
-        clock(40, 20, "late"),
+        *clocks(0, 30, "u", 1, title="newest"),
+        *clocks(40, 20, "u", 1, title="late"),
+        *clocks(50, 20, "c", 2, title="older than the truncate"),
+        *clocks(51, 45, "c", 3, title="newer than the truncate"),
         *EVERYTHING,
     ]
     lake.land(message.line() for message in messages)
@@ -261,7 +275,9 @@ def test_a_truncate_deletes_only_what_came_from_its_table(
 
 
 def test_source_time_counts_where_the_log_says_so(lake: Lake, first: dict[str, str]) -> None:
-    assert [row["title"] for row in lake.read("gold.clocks")] == ["newest"]
+    titles = {1: "newest", 2: "older than the truncate", 3: "newer than the truncate"}
+    for table in ("clocks", "dials"):
+        assert titles_of(lake, table) == titles
 
 
 # --- a column is declared later, and one gold table lags ------------------------------------------
@@ -285,6 +301,9 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
         set_less_delete(USERS, 6, 4),
         set_less_delete(USERS, 7, 1),
         set_less_delete(USERS, 8, 5),
+        # Late: it lies before rows of which one is older by its time.
+        *clocks(45, 44, "t", partition=1),
+        *clocks(60, 60, "d", 5, title="gone"),
     ]
     lake.land(message.line() for message in messages)
     return lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=SECOND)
@@ -321,6 +340,14 @@ def test_what_the_log_declares_holds_for_gold(lake: Lake, second: dict[str, str]
     assert gauges == [(digest_text(3), 33, "set once")]
 
 
+@pytest.mark.parametrize("table", ["clocks", "dials"])
+def test_a_late_truncate_takes_what_is_older_by_its_time(
+    lake: Lake, second: dict[str, str], table: str
+) -> None:
+    """Wherever that lies in the log, as if the truncate had landed first."""
+    assert titles_of(lake, table) == {3: "newer than the truncate"}
+
+
 NOTES_GOLD: Final = ("gold.notes", "gold.notes_history")
 
 
@@ -335,8 +362,10 @@ class Third(NamedTuple):
 def third(lake: Lake, second: dict[str, str]) -> Third:
     """Eight days later, still without the profiles; their other record is deleted too."""
     before = [lake.current_snapshot(table) for table in NOTES_GOLD]
-    deleted = set_less_delete(USERS, 8 * DAY // MINUTE, 2)
-    lake.land([deleted.line()])
+    deleted = set_less_delete(USERS, LATER_MINUTE, 2)
+    # A clock that is days ahead says no time, so what it writes is not late.
+    ahead = clocks(LATER_MINUTE, LATER_MINUTE + 2 * DAY // MINUTE, "c", 5, title="back")
+    lake.land(message.line() for message in [deleted, *ahead])
     statuses = lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=THIRD)
     return Third(statuses, before)
 
@@ -352,7 +381,9 @@ def test_a_column_is_filled_once(lake: Lake, third: Third) -> None:
 @pytest.fixture(scope="module")
 def last(lake: Lake, third: Third) -> dict[str, str]:
     """The profiles too, when nothing is to be remembered any longer."""
-    names = ("profiles", "deleted_keys", *OWN)
+    late = clocks(LATER_MINUTE + 1, 59, "u", 5, title="from before the delete")
+    lake.land(message.line() for message in late)
+    names = ("profiles", "deleted_keys", *OWN, "+clocks", "+dials")
     return lake.dbt("run", "-s", *names, "+notes", as_of=LAST, tombstone_retention_days=0)
 
 
@@ -377,6 +408,14 @@ def test_deletes_are_forgotten_once_every_table_has_read_them(
     assert succeeded(lake.dbt("run", "-s", "badges", as_of=LAST), "badges")
     assert lake.read("gold.badges") == []
     assert lake.broken_sums() == []
+
+
+@pytest.mark.parametrize("table", ["clocks", "dials"])
+def test_a_change_from_before_a_forgotten_delete_is_late(
+    lake: Lake, last: dict[str, str], table: str
+) -> None:
+    """Though all that is known of its row is a write without a time."""
+    assert titles_of(lake, table) == {3: "newer than the truncate", 5: "back"}
 
 
 def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str]) -> None:

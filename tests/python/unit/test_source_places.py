@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_lakehouse.build.source_places import Found, doubts, newest_places
+from dbt_lakehouse.build.source_places import Found, doubts, last_offsets, newest_places
 from dbt_lakehouse.declared.source_order import CONNECTORS, parts_of
 from python_udfs.typed.source_places import number, source_place
 
@@ -123,11 +123,12 @@ def test_a_place_behind_another_comes_before_all_later_ones() -> None:
 
 def test_a_run_says_which_places_are_missing_or_old() -> None:
     found = [
-        Found("t", 0, 5, 2, 0, "p15"),
-        Found("t", 1, 1, 0, 0, "p14"),
-        Found("u", 0, 3, 3, 1, None),
+        Found("t", 0, 5, 2, 0, "p15", 7, 11),
+        Found("t", 1, 1, 0, 0, "p14", 3, 3),
+        Found("u", 0, 3, 3, 1, None, 0, 2),
     ]
     assert newest_places({"t/0": "p19", "t/1": "p11"}, found) == {"t/0": "p19", "t/1": "p14"}
+    assert last_offsets({"t/0": 20, "t/1": 2}, found) == {"t/0": 20, "t/1": 3, "u/0": 2}
     placeless, old = doubts("silver.t", {"t/0": "p19", "t/1": "p11"}, found)
     assert placeless.startswith("silver.t: 5 rows of 9 new ones without a place in the order")
     assert old.startswith(

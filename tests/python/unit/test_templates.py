@@ -460,7 +460,8 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             "ranges": [[":a", ":b"]],
         },
     )
-    yield "resting_keys", {"log": "l", "key": ["a", "b"], "sequence": 3}
+    for name in ("resting_keys", "moved_keys"):
+        yield name, {"log": "l", "key": ["a", "b"], "sequence": 3}
     yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
     yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
     yield "summary_of_purge", {"old": "o"}
@@ -574,7 +575,9 @@ def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[s
     """The templates that key updates use."""
     key = quoted(log["key"])
     yield "key_updates", {"log": "l", "key": key}
-    yield "resting_on_news", {"updates": "u", "news": "n", "key": key}
+    for by_source in (False, True):
+        news = {"updates": "u", "news": "n", "key": key, "by_source": by_source}
+        yield "resting_on_news", news
     yield "resting_on", {"updates": "u", "resting": "r", "key": key}
     if columns := rows.value_columns:
         yield (
