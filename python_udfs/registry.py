@@ -14,8 +14,8 @@ from python_udfs.aerospike import avro as aerospike_avro
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
-from python_udfs.binlog import alike_canal, alike_maxwell
 from python_udfs.binlog import canal as canal_json
+from python_udfs.binlog import fast_canal, fast_maxwell
 from python_udfs.binlog import maxwell as maxwell_json
 from python_udfs.core.errors import DecoderFailed, UnknownFormat
 from python_udfs.core.events import (
@@ -27,9 +27,9 @@ from python_udfs.core.events import (
     Headers,
     invalid,
 )
-from python_udfs.debezium import alike_rows
 from python_udfs.debezium import arcion as arcion_json
 from python_udfs.debezium import avro as debezium_avro
+from python_udfs.debezium import fast_rows
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.debezium import unwrapped as debezium_unwrapped_json
@@ -88,11 +88,11 @@ _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "arcion_json": arcion_json.decode_batch,
     "lindorm_json": lindorm_json.decode_batch,
     "debezium_json": debezium_json.decode_batch,
-    "debezium_unwrapped_json": alike_rows.decode_batch,
+    "debezium_unwrapped_json": fast_rows.decode_batch,
     "debezium_avro": debezium_avro.decode_batch,
     "debezium_unwrapped_avro": debezium_unwrapped_avro.decode_batch,
-    "maxwell_json": alike_maxwell.decode_batch,
-    "canal_json": alike_canal.decode_batch,
+    "maxwell_json": fast_maxwell.decode_batch,
+    "canal_json": fast_canal.decode_batch,
 }
 
 

@@ -41,6 +41,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from python_udfs.aerospike.fast_flat_json import FlatWrites
 from python_udfs.aerospike.json import (
     METADATA_NAMES,
     check_key,
@@ -53,13 +54,12 @@ from python_udfs.aerospike.json import (
     operation_of,
     with_pairs,
 )
-from python_udfs.aerospike.plain_flat_json import FlatWrites
 from python_udfs.aerospike.records import NestedKinds
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, TooLarge
 from python_udfs.core.events import FORGOTTEN, UPSERT, Decoded, Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.paths import step_text
-from python_udfs.core.short_way import ShortWay
 from python_udfs.text import json_text
 from python_udfs.text.pairs import Pairs
 
@@ -82,12 +82,12 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return decode_records(key, value, _record, parse_key)
 
 
-_SHORT_WAY = ShortWay(decode, FlatWrites())
+_FAST_PATH = FastPath(decode, FlatWrites())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)
 
 
 def metadata_name(record: dict[str, Any], at: str) -> str | None:

@@ -45,8 +45,8 @@ from functools import partial
 from typing import Any, Final
 
 from python_udfs.aerospike.batches import split_json
+from python_udfs.aerospike.fast_json import JsonWrites
 from python_udfs.aerospike.lenient_json import MAX_INT_LENGTH, items, parse
-from python_udfs.aerospike.plain_json import JsonWrites
 from python_udfs.aerospike.records import (
     DIGEST_BYTES,
     NON_FINITE,
@@ -74,9 +74,9 @@ from python_udfs.core.events import (
     Event,
     invalid,
 )
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten
-from python_udfs.core.short_way import ShortWay
 from python_udfs.text import json_text
 from python_udfs.text.pairs import Pairs
 
@@ -152,12 +152,12 @@ def decode_records(
         return [invalid_record(error, 0, metadata)]
 
 
-_SHORT_WAY = ShortWay(decode, JsonWrites())
+_FAST_PATH = FastPath(decode, JsonWrites())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)
 
 
 def _broken_batch(

@@ -56,6 +56,7 @@ import msgpack
 import msgspec
 
 from python_udfs.aerospike.batches import Batch, split_messagepack
+from python_udfs.aerospike.fast_messagepack import MessagePackWrites
 from python_udfs.aerospike.particles import (
     DOUBLE,
     GEOJSON,
@@ -65,7 +66,6 @@ from python_udfs.aerospike.particles import (
     MAP,
     SCALARS,
 )
-from python_udfs.aerospike.plain_messagepack import MessagePackWrites
 from python_udfs.aerospike.records import (
     DIGEST_BYTES,
     NON_FINITE,
@@ -96,9 +96,9 @@ from python_udfs.core.errors import (
 )
 from python_udfs.core.events import DELETE as DELETE_OPERATION
 from python_udfs.core.events import FORGOTTEN, UPSERT, Decoded, Event, invalid
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten, step_text
-from python_udfs.core.short_way import ShortWay
 from python_udfs.text import json_text
 from python_udfs.text.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
 from python_udfs.text.pairs import Pairs
@@ -153,12 +153,12 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return _decode_walking(key, value, _budget(key, value))
 
 
-_SHORT_WAY = ShortWay(decode, MessagePackWrites())
+_FAST_PATH = FastPath(decode, MessagePackWrites())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)
 
 
 def _budget(key: bytes | None, value: bytes) -> Budget:

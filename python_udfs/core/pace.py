@@ -66,7 +66,7 @@ class Pace:
     def went_carefully(self, messages: int, seconds: float) -> None:
         self.careful = _average(self.careful, seconds / messages)
 
-    def went_short(
+    def went_fast(
         self, tried: int, taken: int, seconds: float, careful: float | None = None
     ) -> None:
         """Record an attempt: of ``tried`` messages ``taken`` were decoded, in ``seconds``

@@ -25,9 +25,9 @@ Quirks of the page's samples:
 from collections.abc import Sequence
 
 from python_udfs.core.events import Decoded, Event
-from python_udfs.core.short_way import ShortWay
+from python_udfs.core.fast_path import FastPath
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.fast_envelopes import DebeziumFormat
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -35,9 +35,9 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return envelope.decode(key, value, text_values=True)
 
 
-_SHORT_WAY = ShortWay(decode, DebeziumFormat(text_values=True))
+_FAST_PATH = FastPath(decode, DebeziumFormat(text_values=True))
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

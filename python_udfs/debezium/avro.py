@@ -41,10 +41,9 @@ from python_udfs.core.errors import (
     UnknownSchema,
 )
 from python_udfs.core.events import Decoded, Event, EventColumns, Headers, invalid
+from python_udfs.core.fast_path import FastPath, Format, Messages, Names
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
-from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import cells, envelope
-from python_udfs.debezium.alike import Rows, columns_of
 from python_udfs.debezium.avro_schemas import AvroSchema, compile_schema
 from python_udfs.debezium.envelope import (
     Content,
@@ -54,6 +53,7 @@ from python_udfs.debezium.envelope import (
     read_content,
     tombstone,
 )
+from python_udfs.debezium.fast_envelopes import Rows, columns_of
 from python_udfs.debezium.layouts import IMAGES, OPERATIONS, Layout, Shape, shape_of
 from python_udfs.debezium.types import Notes, has_placeholder
 from python_udfs.text.avro import BadSchema, Node, Read
@@ -311,12 +311,12 @@ def _in_order(struct: type[msgspec.Struct], names: Sequence[str]) -> Callable[..
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_SHORT_WAY: Final = ShortWay(decode, AvroFormat())
+_FAST_PATH: Final = FastPath(decode, AvroFormat())
 
 
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)
 
 
 def json_of(text: bytes) -> bytes:

@@ -19,9 +19,9 @@ with a sentence that says what they are.
 from collections.abc import Sequence
 
 from python_udfs.core.events import Decoded, Event, Headers
-from python_udfs.core.short_way import ShortWay
+from python_udfs.core.fast_path import FastPath
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.fast_envelopes import DebeziumFormat
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
@@ -29,9 +29,9 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = Non
     return envelope.decode(key, value, headers=headers)
 
 
-_SHORT_WAY = ShortWay(decode, DebeziumFormat())
+_FAST_PATH = FastPath(decode, DebeziumFormat())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

@@ -231,7 +231,7 @@ def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
     """Whether a message may be of cells, which are not single values."""
     if connector is not None:
         connector = connector.lower()
-        # No other key of such a table is plain either, see ``alike._rows_of_columns``.
+        # No other key of such a table is plain either, see ``fast_envelopes._rows_of_columns``.
         is_fork = connector == cells.POSTGRESQL and cells.are_pairs(key)
         return is_fork or connector in cells.CONNECTORS
     return any(type(image) is dict and cells.are_cells(image) for image in images)

@@ -17,8 +17,8 @@ import msgspec
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadShape, DecodeError
 from python_udfs.core.events import Decoded, Event, EventColumns, Headers, invalid
-from python_udfs.core.short_way import Format, Messages, Names, ShortWay
-from python_udfs.debezium import alike_rows, avro, unwrapped
+from python_udfs.core.fast_path import FastPath, Format, Messages, Names
+from python_udfs.debezium import avro, fast_rows, unwrapped
 from python_udfs.debezium.avro_schemas import AvroSchema
 from python_udfs.debezium.envelope import Content
 from python_udfs.debezium.layouts import Converters
@@ -48,21 +48,21 @@ def _take_apart(value: bytes, budget: Budget) -> Content:
 class _Layout(NamedTuple):
     """The decoders of a shape, from Avro."""
 
-    shape: alike_rows.Shape
-    rows: alike_rows.Layout
+    shape: fast_rows.Shape
+    rows: fast_rows.Layout
     reader: avro.FramedReader
 
 
-class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
+class AvroRows(Format[fast_rows.Shape, _Layout, fast_rows.Rows]):
     """Recognizes unwrapped rows in Avro, and decodes them together."""
 
     def __init__(self) -> None:
-        self._rows: Final = alike_rows.UnwrappedRows()
+        self._rows: Final = fast_rows.UnwrappedRows()
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         return avro.frames_of(key, value)
 
-    def shape(self, names: Names, key: bytes | None, value: bytes) -> alike_rows.Shape | None:
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> fast_rows.Shape | None:
         try:
             as_json = avro.json_of(value)
             shape = self._rows.shape((), avro.json_of(key) if key else None, as_json)
@@ -71,7 +71,7 @@ class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
             return None
         return None if unwrapped.is_message(name) else shape
 
-    def layout(self, names: Names, shape: alike_rows.Shape) -> _Layout:
+    def layout(self, names: Names, shape: fast_rows.Shape) -> _Layout:
         rows = self._rows.layout((), shape)
         key, value = (avro.schema_of(frame) if frame else None for frame in names)
         if value is None or not all(_is_plain(part, name) for name, part in value.node.fields):
@@ -79,7 +79,7 @@ class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
         if any(avro.has_cells(each.node) for each in (key, value) if each is not None):
             raise ValueError("rows that may be of cells")
         rows = rows._replace(
-            metadata=alike_rows.metadata_struct(shape, rows.parts, value.schema.name),
+            metadata=fast_rows.metadata_struct(shape, rows.parts, value.schema.name),
             schema_name=value.schema.name,
             converters=_converters(value, [shape.names[place] for place in rows.columns], rows.row),
             key_converters=_converters(key, shape.key, rows.key_row) if key else [],
@@ -89,20 +89,20 @@ class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
 
     def rows(
         self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
-    ) -> alike_rows.Rows | None:
+    ) -> fast_rows.Rows | None:
         places = [
             place
             for place in places
             if not has_placeholder(values[place] or b"") and _EXTENDED not in (keys[place] or b"")
         ]
         places, found, row_keys = layout.reader.read(places, keys, values)
-        rows = alike_rows.Rows(places, found, row_keys)
+        rows = fast_rows.Rows(places, found, row_keys)
         flags = _are_of(layout, rows)
         if False in flags:
             rows.keep(flags)
         return rows if rows.places else None
 
-    def columns(self, layout: _Layout, rows: alike_rows.Rows) -> EventColumns | None:
+    def columns(self, layout: _Layout, rows: fast_rows.Rows) -> EventColumns | None:
         return self._rows.columns(layout.rows, rows)
 
 
@@ -132,7 +132,7 @@ def _converters(schema: AvroSchema, names: Sequence[str], row: type[msgspec.Stru
     return [(name, each) for name, each in declared if each is not None and each.kept is None]
 
 
-def _are_of(layout: _Layout, rows: alike_rows.Rows) -> list[bool]:
+def _are_of(layout: _Layout, rows: fast_rows.Rows) -> list[bool]:
     """Which rows are of the layout's table, and have an operation."""
     flags = [True] * len(rows.places)
     expected = {
@@ -149,9 +149,9 @@ def _are_of(layout: _Layout, rows: alike_rows.Rows) -> list[bool]:
     return flags
 
 
-_SHORT_WAY: Final = ShortWay(decode, AvroRows())
+_FAST_PATH: Final = FastPath(decode, AvroRows())
 
 
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

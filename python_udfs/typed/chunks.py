@@ -2,7 +2,7 @@
 for the part of a batch whose Python objects stay in a processor's cache.
 
 A chunk takes the fast path if nothing in it is rare: no placeholder, no partial image, no key
-update, no key that only the message has. All others take the slow path, also by columns.
+update, no key that only the message has. All others take the careful path, also by columns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,14 +57,14 @@ def taken_apart(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk:
 
     Raises ``msgspec.DecodeError`` for an image or a key that is no JSON object.
     """
-    chunk = None if log.former is not None else _short_way(log, made, batch, names)
+    chunk = None if log.former is not None else _fast_path(log, made, batch, names)
     return chunk or _long_way(log, made, batch.changes, names)
 
 
 # --- The fast path --------------------------------------------------------------------------------
 
 
-def _short_way(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | None:
+def _fast_path(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | None:
     """Events without anything rare; None if something is."""
     if made.key_columns and batch.may_be_of_key_updates():
         return None
@@ -211,7 +211,7 @@ def _differing(before: FieldColumn, now: FieldColumn, both: list[bool]) -> bytes
     return bytes(map(ne, before.texts(), compress(now.texts(), both)))
 
 
-# --- The slow path --------------------------------------------------------------------------------
+# --- The careful path -----------------------------------------------------------------------------
 
 
 def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:

@@ -4,8 +4,8 @@ Bare msgspec turns the bytes of each payload into Python objects and throws them
 checked, named or converted. The bar is for Aerospike writes of about 250 bytes; other shapes are
 shown beside it. CPU seconds count.
 
-Beside that, for formats that have a short way for many messages at once: its time against that of
-the careful way, message by message. It may never be slower on any mix, so the worst shape has a
+Beside that, for formats that have a fast path for many messages at once: its time against that of
+the careful path, message by message. It may never be slower on any mix, so the worst shape has a
 bar.
 """
 
@@ -43,7 +43,7 @@ BAR: Final = 0.25
 CAREFUL_BAR: Final = 1.1
 SHAPES_BAR: Final = 3.0
 
-_AGAINST_CAREFUL: Final = "time against the careful way's"
+_AGAINST_CAREFUL: Final = "time against the careful path's"
 _WITH_KEYS: Final = ", with keys"
 
 Batch = tuple[pa.Array, pa.Array, pa.Array]
@@ -146,8 +146,8 @@ def _figures(name: str, options: Options) -> list[Figure]:
 
 
 def measure(options: Options) -> list[Figure]:
-    """For each shape, payloads whose Kafka keys are null, with their keys, and the short way's time
-    against the careful way's; and the worst of the latter.
+    """For each shape, payloads whose Kafka keys are null, with their keys, and the fast path's time
+    against the careful path's; and the worst of the latter.
     """
     figures: list[Figure] = []
     apart = get_context("spawn")

@@ -190,7 +190,7 @@ def block_of(text: bytes | None, holds: Holds) -> Block | None:
     try:
         raw = _WRAPPER.decode(text.removeprefix(b"\xef\xbb\xbf")).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # A key that is not JSON, or a text so unusual that only the decoder's slow path reads it.
+        # A key that is not JSON, or a text that only the decoder's careful path reads.
         return None
     if raw is msgspec.UNSET:
         return None

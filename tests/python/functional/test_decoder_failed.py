@@ -16,7 +16,7 @@ from dbt_lakehouse.spark.functions import (
     misfit_values_batch,
 )
 from python_udfs import registry
-from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.aerospike.fast_messagepack import MessagePackWrites
 from python_udfs.core.errors import CODES
 from python_udfs.core.events import Decoded, Event
 from python_udfs.registry import FORMATS, decode_batch, decode_payload
@@ -108,7 +108,7 @@ def test_one_message_fails_and_the_others_stay(
 
 
 def test_only_the_batch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of the short way alone costs nothing but time."""
+    """A defect of the fast path alone costs nothing but time."""
     value = msgpack.packb([1, 1, [["ns", None, b"d" * 20, None], 1, 0, 0, [["n", 1, 0, 5]]]])
     expected = decode_rows("aerospike_messagepack", [value] * 3)
     monkeypatch.setattr(MessagePackWrites, "names", raising(KeyError("bug")))

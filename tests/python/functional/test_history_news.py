@@ -88,7 +88,7 @@ class Played:
         *arguments: str,
         sources: Iterable[Source] = SOURCES,
     ) -> set[str]:
-        """Land events of some sources, and run; the tables that took the short way."""
+        """Land events of some sources, and run; the tables that took the fast path."""
         self.short.append(set())
         self.lake.run(*arguments, events=[event for each in sources for event in make(each)])
         return self.short[-1]

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from python_udfs.core.events import Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import json as debezium_json
-from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.fast_envelopes import DebeziumFormat
 
 SOURCE = {
     "version": "2.7.0.Final",
@@ -65,6 +65,6 @@ def changed(**fields: Any) -> bytes:
     return dumps(ENVELOPE | fields)
 
 
-def still_short_way() -> ShortWay:
+def still_fast_path() -> FastPath:
     """``debezium_json``'s, for whose clock nothing takes any time: it always pays to learn."""
-    return ShortWay(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))
+    return FastPath(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))

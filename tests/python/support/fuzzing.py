@@ -102,7 +102,7 @@ def check(format: str, payload: Payload, others: Sequence[Payload]) -> None:
     events = _refuse_slow(lambda: registry.decode_payload(format, *payload), size)
     for event in events:
         check_event(event, size)
-    # The short way takes no fewer than eight alike.
+    # The fast path takes no fewer than eight alike.
     batch = [payload, *others] * 8
     decode_batch = registry._BATCHES.get(format)
     if decode_batch is not None:
@@ -204,23 +204,23 @@ def check_column_texts(text: bytes) -> None:
 
 
 def without_rest() -> None:
-    """Make the short ways learn whenever they can, whether that pays or not."""
+    """Make the fast paths learn whenever they can, whether that pays or not."""
     from python_udfs import registry
 
     for decode_batch in registry._BATCHES.values():
         module: ModuleType = sys.modules[decode_batch.__module__]
-        module._SHORT_WAY.learning.clock = lambda: 0.0
+        module._FAST_PATH.learning.clock = lambda: 0.0
 
 
 def learn_anew(monkeypatch: Any) -> None:
-    """Give a test short ways of its own, which know nothing yet."""
+    """Give a test fast paths of its own, which know nothing yet."""
     from python_udfs import registry
-    from python_udfs.core.short_way import ShortWay
+    from python_udfs.core.fast_path import FastPath
 
     for decode_batch in registry._BATCHES.values():
         module: Any = sys.modules[decode_batch.__module__]
-        way = module._SHORT_WAY
-        monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
+        way = module._FAST_PATH
+        monkeypatch.setattr(module, "_FAST_PATH", FastPath(way._decode, way._format))
 
 
 def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:

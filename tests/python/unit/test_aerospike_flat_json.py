@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from python_udfs.aerospike.fast_flat_json import FlatWrites
 from python_udfs.aerospike.flat_json import decode
 from python_udfs.aerospike.json import decode as decode_json
-from python_udfs.aerospike.plain_flat_json import FlatWrites
 from python_udfs.core import limits
 from python_udfs.core.events import Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 from python_udfs.registry import decode_batch, decode_payload
 
 KEY_NAMES = ("namespace", "set", "userKey", "digest")
@@ -389,9 +389,9 @@ def decoded_twice(messages: list[tuple[bytes | None, bytes | None]]) -> int:
     """Decode messages together, when their layout has been learned; how many were alike."""
     keys, values = [key for key, _ in messages], [value for _, value in messages]
     # For a clock that stands it always pays to learn.
-    short_way = ShortWay(decode, FlatWrites(), Learning(lambda: 0.0))
-    short_way.decode_batch(keys, values)
-    together = short_way.decode_batch(keys, values)
+    fast_path = FastPath(decode, FlatWrites(), Learning(lambda: 0.0))
+    fast_path.decode_batch(keys, values)
+    together = fast_path.decode_batch(keys, values)
     assert together.payloads() == [decode(key, value) for key, value in messages]
     return sum(len(places) for places, _ in together.columns)
 

@@ -35,7 +35,7 @@ LEFT = 50_000
 
 def left_behind(work: Callable[[], object]) -> int:
     """Bytes of Python's and Arrow's that are there after some batches, and were not before: the
-    least of three times. A leak is in each; what the short way learns, when it finds the time to
+    least of three times. A leak is in each; what the fast path learns, when it finds the time to
     (``core.pace``), is in one.
     """
     for _ in range(3):

@@ -20,8 +20,8 @@ from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import avro, unwrapped_avro
 from python_udfs.debezium import json as debezium_json
 from python_udfs.registry import decode_batch, decode_payload
@@ -275,7 +275,7 @@ def together(payloads: list[Any], block: Any) -> int:
     messages = [message(each, block) for each in payloads] * 12
     keys = [Writer(KEY_ID, avro_schema(KEY_BLOCK)).write({"id": 1})] * len(messages)
     # It always pays to learn.
-    way = ShortWay(avro.decode, avro.AvroFormat(), Learning(lambda: 0.0))
+    way = FastPath(avro.decode, avro.AvroFormat(), Learning(lambda: 0.0))
     decoded = way.decode_batch(keys, messages)
     assert decoded.payloads() == [*map(avro.decode, keys, messages)]
     return len(messages) - len(decoded.events)
@@ -753,7 +753,7 @@ def test_an_unwrapped_row_is_what_it_is_in_json(more: dict[str, Any], headers: A
         both.payloads()
         == [decode_payload("debezium_unwrapped_avro", avro_key, as_avro, headers)] * 20
     )
-    way = ShortWay(unwrapped_avro.decode, unwrapped_avro.AvroRows(), Learning(lambda: 0.0))
+    way = FastPath(unwrapped_avro.decode, unwrapped_avro.AvroRows(), Learning(lambda: 0.0))
     decoded = way.decode_batch([avro_key] * 20, [as_avro] * 20)
     assert decoded.payloads() == [unwrapped_avro.decode(avro_key, as_avro)] * 20
     is_plain = more.get("__op") in (None, "d") and more.get("__deleted", "false") is not None

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from python_udfs.core.events import Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
-from python_udfs.debezium import alike_rows, avro, unwrapped, unwrapped_avro
+from python_udfs.debezium import avro, fast_rows, unwrapped, unwrapped_avro
 from python_udfs.debezium import json as debezium_json
-from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.fast_envelopes import DebeziumFormat
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.registry import decode_batch, decode_payload
 
@@ -512,12 +512,12 @@ def test_together_they_give_what_each_gives_alone(
         if says_deleted:
             added["__deleted"] = "true" if op == "d" else "false"
         rows.append(dumps(row | added | {"__op": op}))
-    way = ShortWay(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))
+    way = FastPath(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))
     for _ in range(2):
         assert way.decode_batch(keys, values).payloads() == [
             *map(debezium_json.decode, keys, values)
         ]
-    of_rows = ShortWay(unwrapped.decode, alike_rows.UnwrappedRows(), Learning(lambda: 0.0))
+    of_rows = FastPath(unwrapped.decode, fast_rows.UnwrappedRows(), Learning(lambda: 0.0))
     for _ in range(2):
         assert of_rows.decode_batch(keys, rows).payloads() == [*map(unwrapped.decode, keys, rows)]
 
@@ -572,7 +572,7 @@ def test_the_same_comes_of_json_with_a_schema_and_of_avro(
         (avro.decode, avro.AvroFormat(), values),
         (unwrapped_avro.decode, unwrapped_avro.AvroRows(), rows),
     ):
-        way: Any = ShortWay(decode, format_of, Learning(lambda: 0.0))
+        way: Any = FastPath(decode, format_of, Learning(lambda: 0.0))
         for _ in range(2):
             together = way.decode_batch(keys * 8, messages * 8).payloads()
             assert together == [*map(decode, keys, messages)] * 8

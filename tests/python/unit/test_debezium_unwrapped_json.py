@@ -19,10 +19,10 @@ from dbt_lakehouse.commands.explain.nodes import Limits
 from dbt_lakehouse.commands.explain.source import from_captures
 from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs.core.events import Event, Headers
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import json as debezium_json
-from python_udfs.debezium.alike_rows import UnwrappedRows
+from python_udfs.debezium.fast_rows import UnwrappedRows
 from python_udfs.debezium.unwrapped import decode
 from python_udfs.registry import decode_batch, decode_payload
 
@@ -384,9 +384,9 @@ def decoded_twice(messages: Messages) -> int:
     """Decode messages together, when their layout has been learned; how many were alike."""
     keys, values = [key for key, _ in messages], [value for _, value in messages]
     # For a clock that stands it always pays to learn.
-    short_way = ShortWay(decode, UnwrappedRows(), Learning(lambda: 0.0))
-    short_way.decode_batch(keys, values)
-    together = short_way.decode_batch(keys, values)
+    fast_path = FastPath(decode, UnwrappedRows(), Learning(lambda: 0.0))
+    fast_path.decode_batch(keys, values)
+    together = fast_path.decode_batch(keys, values)
     assert together.payloads() == [decode(key, value) for key, value in messages]
     return sum(len(places) for places, _ in together.columns)
 

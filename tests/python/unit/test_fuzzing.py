@@ -35,7 +35,7 @@ SECONDS_EACH: Final = 50 / len(FORMATS)
 
 
 @pytest.fixture(autouse=True)
-def short_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def fast_paths_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which learn whenever they can; those of other tests stay as they are."""
     learn_anew(monkeypatch)
     without_rest()

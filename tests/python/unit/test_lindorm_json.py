@@ -104,7 +104,7 @@ def test_tombstones(value: bytes | None) -> None:
 # Which of the page's messages, and whether they are alike enough to be decoded together.
 STREAMS = {
     "an SQL table": (("insert", "update", "row_delete"), True),
-    # Without `before`, which the short way wants.
+    # Without `before`, which the fast path wants.
     "an HBase table": (("hbase_insert",), False),
     "all": (tuple(SAMPLES), False),
 }

@@ -32,13 +32,13 @@ from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Arrays = tuple[pa.Array, pa.Array, pa.Array]
 _CHANGED_EACH: Final = 40
-# The short way takes no fewer than eight alike.
+# The fast path takes no fewer than eight alike.
 _TIMES: Final = 8
 
 
 @pytest.fixture(autouse=True)
 def the_fast_way_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short ways that learn whenever they can."""
+    """With fast paths that learn whenever they can."""
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("the fast way has raised")
@@ -240,7 +240,7 @@ def test_rows_of_any_kind(format: str, seed: int) -> None:
     rng = random.Random(seed)
     log = random_log(rng)
     payloads = [WRITERS[format](each) for each in random_changes(rng, log)]
-    # As many of each as make a short way of their own.
+    # As many of each as make a fast path of their own.
     arrays = arrays_of(format, [each for each in payloads for _ in range(_TIMES)])
     check_log(log, None, arrays)
 

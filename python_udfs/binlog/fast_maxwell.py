@@ -1,5 +1,5 @@
 """The fast path for ``maxwell_json``. A Kafka key is a table's, in either format; others are not
-plain. ``alike`` does the rest.
+plain. ``fast_path`` does the rest.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import UnsetType
 
-from python_udfs.binlog.alike import ChangeFormat, Layout, RecordKey, Rows, Shape
+from python_udfs.binlog.fast_path import ChangeFormat, Layout, RecordKey, Rows, Shape
 from python_udfs.binlog.maxwell import (
     COLUMNS,
     OPERATIONS,
@@ -21,7 +21,7 @@ from python_udfs.binlog.maxwell import (
     name_in,
 )
 from python_udfs.core.events import Decoded
-from python_udfs.core.short_way import ShortWay
+from python_udfs.core.fast_path import FastPath
 from python_udfs.text.structs import struct_of
 
 # For types that are created at run time.
@@ -106,9 +106,9 @@ class MaxwellRows(ChangeFormat):
         return list(map(milliseconds, rows.field(layout.of_message["ts"])))
 
 
-_SHORT_WAY: Final = ShortWay(decode, MaxwellRows())
+_FAST_PATH: Final = FastPath(decode, MaxwellRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``maxwell_json.decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

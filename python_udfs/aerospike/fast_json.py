@@ -1,6 +1,6 @@
 """The fast path for Aerospike's JSON: plain writes of the same bins of one set.
 
-``core.short_way`` explains fast paths. A layout's decoder checks names, order, types and
+``core.fast_path`` explains fast paths. A layout's decoder checks names, order, types and
 properties of the bins and the types of their values while it decodes, in C; all other messages go
 to ``json.decode``. A write that is decoded and encoded again must give the bytes that were sent.
 So there is no duplicate name, no white space, no extra comma, and no number that ``json.decode``
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from python_udfs.aerospike.plain_writes import (
+from python_udfs.aerospike.fast_writes import (
     MAX_NAMES_BYTES,
     USER_KEY_TYPES,
     Common,
@@ -25,8 +25,8 @@ from python_udfs.aerospike.plain_writes import (
     event_columns,
 )
 from python_udfs.core.events import EventColumns
+from python_udfs.core.fast_path import Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
-from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 
 _KEY: Final = b'"key":['

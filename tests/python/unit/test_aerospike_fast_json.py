@@ -1,4 +1,4 @@
-"""The short way for Aerospike's JSON gives what ``decode`` gives, message by message."""
+"""The fast path for Aerospike's JSON gives what ``decode`` gives, message by message."""
 
 import json
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from test_aerospike_json import DIGEST, KEY, delete, records, without, write
 
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack
+from python_udfs.aerospike.fast_json import JsonWrites
+from python_udfs.aerospike.fast_messagepack import MessagePackWrites
 from python_udfs.aerospike.json import decode, decode_batch
-from python_udfs.aerospike.plain_json import JsonWrites
-from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 
 MANY = 15
 Bin = dict[str, Any]
@@ -25,9 +25,9 @@ Bin = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test begins without a layout, and takes the short way whether it pays or not."""
-    still = ShortWay(decode, JsonWrites(), Learning(lambda: 0.0))
-    monkeypatch.setattr(aerospike_json, "_SHORT_WAY", still)
+    """Each test begins without a layout, and takes the fast path whether it pays or not."""
+    still = FastPath(decode, JsonWrites(), Learning(lambda: 0.0))
+    monkeypatch.setattr(aerospike_json, "_FAST_PATH", still)
 
 
 def dumps(value: Any) -> bytes:
@@ -149,7 +149,7 @@ SENT = [
 
 @pytest.mark.parametrize("kind", ["int", "float", "str", "bool", "blob", "list", "map", "geojson"])
 def test_one_that_is_written_in_another_way(kind: str) -> None:
-    """It alone goes the careful way, or is what that would give."""
+    """It alone takes the careful path, or is what that would give."""
     usual = {
         **{"int": 5, "float": 5.5, "str": "x", "bool": True, "blob": "AAAA"},
         **{"list": [0.5, [1]], "map": {"a": {"b": 0.5}}, "geojson": {"a": [1]}},
@@ -210,18 +210,18 @@ def test_mixes(kind: str) -> None:
 
 @pytest.mark.parametrize("format", ["aerospike_json", "aerospike_messagepack"])
 def test_bombs_among_others(format: str) -> None:
-    careful, short_way = {
-        "aerospike_json": (decode, ShortWay(decode, JsonWrites(), Learning(lambda: 0.0))),
+    careful, fast_path = {
+        "aerospike_json": (decode, FastPath(decode, JsonWrites(), Learning(lambda: 0.0))),
         "aerospike_messagepack": (
             messagepack.decode,
-            ShortWay(messagepack.decode, MessagePackWrites(), Learning(lambda: 0.0)),
+            FastPath(messagepack.decode, MessagePackWrites(), Learning(lambda: 0.0)),
         ),
     }[format]
     for bomb in BOMBS[format].values():
         values = [bomb(1200 + number % 2) for number in range(10)]
         expected = [careful(None, value) for value in values]
         for _ in range(2):
-            assert short_way.decode_batch([None] * 10, values).payloads() == expected
+            assert fast_path.decode_batch([None] * 10, values).payloads() == expected
 
 
 @settings(max_examples=150, deadline=None)

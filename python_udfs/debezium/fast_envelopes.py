@@ -1,6 +1,6 @@
 """The fast path for the Debezium family: messages that are alike are decoded together.
 
-``core.short_way`` explains fast paths, ``layouts`` the common part of messages. All values are
+``core.fast_path`` explains fast paths, ``layouts`` the common part of messages. All values are
 decoded, and encoded again they must give the bytes that were sent. So there is no duplicate name,
 no white space, and no value that ``envelope``, the careful path, would write differently. Further
 checks are for nesting that may be too deep, placeholders of unavailable values, and values that
@@ -20,8 +20,8 @@ from msgspec import UNSET
 from python_udfs.core import limits
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns, Lines
+from python_udfs.core.fast_path import Format, Messages, Names
 from python_udfs.core.row_images import RowImages, StructImages
-from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.debezium import cells, mongodb
 from python_udfs.debezium.keys import are_flat, key_rows
 from python_udfs.debezium.layouts import (

@@ -1,8 +1,8 @@
 """Plain writes of the Aerospike formats, by column: the part of the fast paths that they share.
 
 A write is plain if it is alone in its payload, JSON can express its bins' values as they are, and
-its Kafka key is absent or the record's own key, byte by byte. ``plain_messagepack`` and
-``plain_json`` define that for their bytes, and extract the columns of many writes.
+its Kafka key is absent or the record's own key, byte by byte. ``fast_messagepack`` and
+``fast_json`` define that for their bytes, and extract the columns of many writes.
 """
 
 from collections.abc import Sequence

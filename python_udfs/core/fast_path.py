@@ -130,7 +130,7 @@ class _Table:
         return True
 
 
-class ShortWay:
+class FastPath:
     """Decodes batches of messages, and learns from them. One for each format."""
 
     def __init__(
@@ -186,7 +186,7 @@ class ShortWay:
                 self._decode_table(decoded, table, was_tried, places, keys, values)
         # Finding the tables takes its time too.
         seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
-        self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
+        self._pace.went_fast(len(values), len(values) - len(decoded.events), seconds)
         return decoded
 
     def _pace_of(self, key: bytes | None, value: bytes | None) -> Pace:
@@ -232,7 +232,7 @@ class ShortWay:
             self.learning.learned(seconds)
             rest = self._take(decoded, table, learned, rest, keys, values)
             # As if it had to pay with these messages, but at most with a quarter of them.
-            table.lessons.went_short(tried, 4 * (tried - len(rest)), tried, careful=1.0)
+            table.lessons.went_fast(tried, 4 * (tried - len(rest)), tried, careful=1.0)
         has_taken_none = not was_tried and len(rest) == len(places)
         paces = (self._pace, table.pace) if has_taken_none else (self._pace,)
         self._carefully(decoded, rest, keys, values, *paces)
@@ -276,7 +276,7 @@ class ShortWay:
             self.learning.decoded(seconds)
             if taken:
                 self._probe(table, tried, taken[:_PROBE], keys, values)
-            table.pace.went_short(tried, tried - len(rest), seconds, self._pace.careful)
+            table.pace.went_fast(tried, tried - len(rest), seconds, self._pace.careful)
         return rest
 
     def _probe(

@@ -1,4 +1,4 @@
-"""What short ways share: what is remembered, what learning may cost, and whether one pays."""
+"""What fast paths share: what is remembered, what learning may cost, and whether one pays."""
 
 import random
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from debezium_messages import ENVELOPE, SOURCE, dumps
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack
-from python_udfs.aerospike.plain_flat_json import FlatWrites
-from python_udfs.aerospike.plain_json import JsonWrites
-from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.aerospike.fast_flat_json import FlatWrites
+from python_udfs.aerospike.fast_json import JsonWrites
+from python_udfs.aerospike.fast_messagepack import MessagePackWrites
 from python_udfs.core.events import Decode, Event
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning, Pace
 from python_udfs.core.recent import Recent
-from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import arcion, envelope, unwrapped
-from python_udfs.debezium.alike import DebeziumFormat
-from python_udfs.debezium.alike_rows import UnwrappedRows
+from python_udfs.debezium.fast_envelopes import DebeziumFormat
+from python_udfs.debezium.fast_rows import UnwrappedRows
 
 
 def test_what_was_used_last_is_remembered() -> None:
@@ -49,21 +49,21 @@ def test_learning_takes_a_part_of_all_time() -> None:
 
 def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
     pace = Pace()
-    pace.went_short(100, 0, 1.0)
+    pace.went_fast(100, 0, 1.0)
     assert not pace.rests(1)  # nothing to compare with
-    pace.went_short(100, 0, 1.0, 0.001)
+    pace.went_fast(100, 0, 1.0, 0.001)
     assert pace.rests(800)
     pace = Pace()
     pace.went_carefully(100, 0.1)
     rests = []
     for _ in range(12):
-        pace.went_short(1, 1, 0.002)
+        pace.went_fast(1, 1, 0.002)
         rests.append(sum(1 for _ in iter(lambda: pace.rests(1), False)))
     assert rests[:4] == [64, 128, 256, 512]
     assert max(rests) == rests[-1] == 8192
-    pace.went_short(1, 1, 0.0005)
+    pace.went_fast(1, 1, 0.0005)
     assert not pace.rests(1)
-    pace.went_short(1, 1, 0.05)
+    pace.went_fast(1, 1, 0.05)
     assert pace.rests(64)
     assert not pace.rests(1)
 
@@ -213,11 +213,11 @@ def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.Mo
     make, decode, messages = FORMATS[format]
     layouts = make()
     clock = Clock(layouts, decode, monkeypatch)
-    short_way = ShortWay(clock.decode, layouts, Learning(clock))
+    fast_path = FastPath(clock.decode, layouts, Learning(clock))
     values = messages(kind, 4000)
     for start in range(0, len(values), 200):
         part: list[bytes | None] = list(values[start : start + 200])
-        assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
+        assert len(fast_path.decode_batch([None] * 200, part).payloads()) == 200
     assert clock.now <= 1.1 * 20e-6 * len(values)
     if kind == "alike":
         assert clock.careful <= len(values) / 100
@@ -232,7 +232,7 @@ def test_a_table_that_changes_for_good_is_learned_anew(
     make, decode, messages = FORMATS[format]
     layouts = make()
     clock = Clock(layouts, decode, monkeypatch)
-    short_way = ShortWay(clock.decode, layouts, Learning(clock))
+    fast_path = FastPath(clock.decode, layouts, Learning(clock))
     batches: list[list[bytes | None]] = []
     for kind, count in ((first, 10_000), ("extended", 20_000)):
         values = messages(kind, count)
@@ -242,7 +242,7 @@ def test_a_table_that_changes_for_good_is_learned_anew(
     for number, part in enumerate(batches):
         if number == 10_000 / 200:
             before = clock.careful
-        assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
+        assert len(fast_path.decode_batch([None] * 200, part).payloads()) == 200
     # What has not paid for long is tried again after 8,192 messages.
     assert clock.careful - before <= (500 if "alike" in first else 9_000)
 
@@ -280,7 +280,7 @@ def test_arcion_takes_it_too() -> None:
         values.append(dumps({"schema": block, "payload": envelope_fields}))
     keys: list[bytes | None] = [None] * 60
     expected = [arcion.decode(None, value) for value in values]
-    short_way = ShortWay(arcion.decode, DebeziumFormat(text_values=True), Learning(lambda: 0.0))
+    fast_path = FastPath(arcion.decode, DebeziumFormat(text_values=True), Learning(lambda: 0.0))
     for _ in range(2):
-        assert short_way.decode_batch(keys, values).payloads() == expected
-    assert not short_way.decode_batch(keys[:40], values[:40]).events
+        assert fast_path.decode_batch(keys, values).payloads() == expected
+    assert not fast_path.decode_batch(keys[:40], values[:40]).events

@@ -1,15 +1,15 @@
-"""The short way for plain changes gives what ``decode`` gives, message by message."""
+"""The fast path for plain changes gives what ``decode`` gives, message by message."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from debezium_messages import dumps, still_short_way
+from debezium_messages import dumps, still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs.core import short_way
+from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.json import decode, decode_batch
@@ -21,9 +21,9 @@ Value = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test begins without a layout, and takes the short way whether it pays or not."""
-    monkeypatch.setattr(short_way, "_FEWEST", 1)
-    monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
+    """Each test begins without a layout, and takes the fast path whether it pays or not."""
+    monkeypatch.setattr(fast_path, "_FEWEST", 1)
+    monkeypatch.setattr(debezium_json, "_FAST_PATH", still_fast_path())
 
 
 def change(number: int, **parts: Any) -> Value:
@@ -331,7 +331,7 @@ def test_deepest_values(opening: bytes, closing: bytes) -> None:
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     values: list[bytes | None] = [dumps(change(number)) for number in range(MANY)]
     decode_batch([None] * MANY, values)
-    for name in ("envelope.MAX_PAYLOAD_BYTES", "alike._MAX_BYTES"):
+    for name in ("envelope.MAX_PAYLOAD_BYTES", "fast_envelopes._MAX_BYTES"):
         monkeypatch.setattr(f"python_udfs.debezium.{name}", 1000)
     values[3] = dumps(change(3, after=image(name="x" * 1000)))
     check([None] * MANY, values)

@@ -1,4 +1,4 @@
-"""The short way for plain writes gives what ``decode`` gives, message by message."""
+"""The fast path for plain writes gives what ``decode`` gives, message by message."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from dbt_lakehouse.spark.event_arrays import _texts_array
 from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs.aerospike import messagepack
+from python_udfs.aerospike.fast_messagepack import MessagePackWrites
 from python_udfs.aerospike.messagepack import decode, decode_batch
-from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import ShortWay
 from python_udfs.registry import EVENT_TYPES, decode_payload
 
 DIGEST = b"abcdefghijklmnopqrst"
@@ -26,9 +26,9 @@ MANY = 15
 
 @pytest.fixture(autouse=True)
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test begins without a layout, and takes the short way whether it pays or not."""
-    still = ShortWay(decode, MessagePackWrites(), Learning(lambda: 0.0))
-    monkeypatch.setattr(messagepack, "_SHORT_WAY", still)
+    """Each test begins without a layout, and takes the fast path whether it pays or not."""
+    still = FastPath(decode, MessagePackWrites(), Learning(lambda: 0.0))
+    monkeypatch.setattr(messagepack, "_FAST_PATH", still)
 
 
 def record(*bins: Any, **parts: Any) -> bytes:
@@ -250,7 +250,7 @@ def test_timestamps_that_no_datetime_can_hold(size: int) -> None:
 
 
 def test_one_that_is_not_plain_among_many() -> None:
-    """It alone goes the careful way, wherever it stands."""
+    """It alone takes the careful path, wherever it stands."""
     for place in (0, 50, 99):
         values = [record(["d", 2, 0, 1.5], ["l", 20, 0, [1, {"a": 2.5}]]) for _ in range(100)]
         decode_batch([None] * 100, values)
@@ -286,7 +286,7 @@ def test_arrays_of_columns_and_of_events() -> None:
         [tuple(map(in_spark, event, EVENT_TYPES.values())) for event in decode_payload(*payload)]
         for payload in payloads
     ]
-    assert len(messagepack._SHORT_WAY.tables) > 1
+    assert len(messagepack._FAST_PATH.tables) > 1
 
 
 def test_texts_of_blocks() -> None:

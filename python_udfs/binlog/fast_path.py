@@ -1,6 +1,6 @@
 """The fast path for Maxwell's and Canal's messages: changes of one table are decoded together.
 
-``core.short_way`` explains fast paths. A layout has the names of a message and of its row, in
+``core.fast_path`` explains fast paths. A layout has the names of a message and of its row, in
 their order, a few of which must be there, and the names of its Kafka key. A message and key that
 are decoded and encoded again must give the bytes that were sent. So there is no duplicate name,
 no white space, and no value that the careful path would write differently. The modules of the two
@@ -19,9 +19,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from python_udfs.core.events import DELETE, KEY_UPDATE_NOTES, UPDATE, EventColumns, Lines
+from python_udfs.core.fast_path import Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.row_images import StructImages
-from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 from python_udfs.text.numbers import plain_number
 from python_udfs.text.structs import merged_names, struct_of

@@ -1,6 +1,6 @@
 """The fast path for Aerospike's MessagePack: plain writes of the same bins of one set.
 
-``core.short_way`` explains fast paths. A layout's decoder checks names, types and flags of the
+``core.fast_path`` explains fast paths. A layout's decoder checks names, types and flags of the
 bins and the types of their values while it decodes, in C; all other messages go to
 ``messagepack.decode``.
 
@@ -17,8 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from python_udfs.aerospike.particles import DOUBLE, LIST, MAP, SCALARS
-from python_udfs.aerospike.plain_writes import (
+from python_udfs.aerospike.fast_writes import (
     MAX_NAMES_BYTES,
     USER_KEY_TYPES,
     Common,
@@ -28,9 +27,10 @@ from python_udfs.aerospike.plain_writes import (
     common,
     event_columns,
 )
+from python_udfs.aerospike.particles import DOUBLE, LIST, MAP, SCALARS
 from python_udfs.core.events import EventColumns
+from python_udfs.core.fast_path import LESSON, Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from python_udfs.core.short_way import LESSON, Format, Messages, Names
 
 # The array of three that begins a record, with version 1 and type WRITE.
 _HEADER: Final = b"\x93\x01\x01"

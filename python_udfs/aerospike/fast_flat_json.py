@@ -1,6 +1,6 @@
 """The fast path for Aerospike's flat JSON: plain writes of the same bins of one set.
 
-As in ``plain_json``, a write that is decoded and encoded again must give the bytes that were
+As in ``fast_json``, a write that is decoded and encoded again must give the bytes that were
 sent. Its metadata comes first, under the usual name; bins have values of any type, which none
 declares.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from python_udfs.aerospike.plain_writes import (
+from python_udfs.aerospike.fast_writes import (
     MAX_NAMES_BYTES,
     USER_KEY_TYPES,
     Common,
@@ -24,8 +24,8 @@ from python_udfs.aerospike.plain_writes import (
     event_columns,
 )
 from python_udfs.core.events import EventColumns
+from python_udfs.core.fast_path import Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
-from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 
 _HEAD: Final = b'{"metadata":{"namespace":'

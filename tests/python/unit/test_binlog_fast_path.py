@@ -1,4 +1,4 @@
-"""The short way of Maxwell's and Canal's messages gives the events of the careful way, of messages
+"""The fast path of Maxwell's and Canal's messages gives the events of the careful path, of messages
 that are alike and of those between them that are not.
 """
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import pytest
 
-from python_udfs.binlog import alike_canal, alike_maxwell
 from python_udfs.binlog import canal as canal_json
+from python_udfs.binlog import fast_canal, fast_maxwell
 from python_udfs.binlog import maxwell as maxwell_json
 from python_udfs.core.events import Decode, Event
+from python_udfs.core.fast_path import FastPath, Format
 from python_udfs.core.pace import Learning
-from python_udfs.core.short_way import Format, ShortWay
 
 Message = tuple[bytes | None, bytes | None]
 
 FORMATS: Final[dict[str, tuple[Decode, Callable[[], Format[Any, Any, Any]]]]] = {
-    "maxwell": (maxwell_json.decode, alike_maxwell.MaxwellRows),
-    "canal": (canal_json.decode, alike_canal.CanalRows),
+    "maxwell": (maxwell_json.decode, fast_maxwell.MaxwellRows),
+    "canal": (canal_json.decode, fast_canal.CanalRows),
 }
 
 
@@ -29,12 +29,12 @@ def dumps(value: Any) -> bytes:
 
 
 def compared(format: str, messages: list[Message]) -> tuple[int, list[Event]]:
-    """How many messages went the short way, and the events of all, which are those of the careful
+    """How many messages took the fast path, and the events of all, which are those of the careful
     way.
     """
     decode, format_of = FORMATS[format]
     # It always pays to learn.
-    way = ShortWay(decode, format_of(), Learning(lambda: 0.0))
+    way = FastPath(decode, format_of(), Learning(lambda: 0.0))
     keys, values = zip(*messages, strict=True)
     short: set[int] = set()
     for _ in range(2):

@@ -1,5 +1,5 @@
 """The fast path for ``canal_json``: messages of one row whose types are the same, whose values
-are all text, and whose numbers are numbers. ``alike`` does the rest.
+are all text, and whose numbers are numbers. ``fast_path`` does the rest.
 """
 
 import re
@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from python_udfs.binlog.alike import ChangeFormat, Convert, Layout, RecordKey, Rows, Shape
 from python_udfs.binlog.canal import (
     BYTES,
     NUMBER,
@@ -24,10 +23,11 @@ from python_udfs.binlog.canal import (
     names_in,
 )
 from python_udfs.binlog.canal import decode as decode
+from python_udfs.binlog.fast_path import ChangeFormat, Convert, Layout, RecordKey, Rows, Shape
 from python_udfs.binlog.labels import Labels
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, Decoded
-from python_udfs.core.short_way import ShortWay
+from python_udfs.core.fast_path import FastPath
 
 _MYSQL_TYPE: Final = "mysqlType"
 _TIDB: Final = "_tidb"
@@ -160,9 +160,9 @@ def _base64(texts: list[Any]) -> tuple[Sequence[Any], set[int]]:
     return found, misfits
 
 
-_SHORT_WAY: Final = ShortWay(decode, CanalRows())
+_FAST_PATH: Final = FastPath(decode, CanalRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``canal_json.decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

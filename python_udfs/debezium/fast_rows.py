@@ -15,11 +15,11 @@ import msgspec
 from msgspec import structs
 
 from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
+from python_udfs.core.fast_path import FastPath, Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.row_images import ColumnImages
-from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import cells, unwrapped
-from python_udfs.debezium.alike import convert_in_place
+from python_udfs.debezium.fast_envelopes import convert_in_place
 from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import Converters
 from python_udfs.debezium.types import has_placeholder
@@ -346,9 +346,9 @@ def _struct(title: str, names: Sequence[str]) -> type[msgspec.Struct]:
     return msgspec.defstruct(title, [(field, Any) for field in fields], rename=fields)
 
 
-_SHORT_WAY: Final = ShortWay(unwrapped.decode, UnwrappedRows())
+_FAST_PATH: Final = FastPath(unwrapped.decode, UnwrappedRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``unwrapped.decode`` for many messages, faster the more of them are alike."""
-    return _SHORT_WAY.decode_batch(keys, values)
+    return _FAST_PATH.decode_batch(keys, values)

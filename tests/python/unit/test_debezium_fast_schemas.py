@@ -1,15 +1,15 @@
-"""The short way for changes with schema blocks gives what ``decode`` gives, message by message."""
+"""The fast path for changes with schema blocks gives what ``decode`` gives, message by message."""
 
 from typing import Any, Final
 
 import msgspec
 import pytest
-from debezium_messages import still_short_way
+from debezium_messages import still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from python_udfs.core import short_way
+from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.json import decode, decode_batch
 
@@ -22,9 +22,9 @@ to_json = msgspec.json.encode
 
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test begins without a layout, and takes the short way whether it pays or not."""
-    monkeypatch.setattr(short_way, "_FEWEST", 1)
-    monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
+    """Each test begins without a layout, and takes the fast path whether it pays or not."""
+    monkeypatch.setattr(fast_path, "_FEWEST", 1)
+    monkeypatch.setattr(debezium_json, "_FAST_PATH", still_fast_path())
 
 
 def declared(kind: str, name: str | None = None, **more: Any) -> Value:
@@ -229,7 +229,7 @@ def check(keys: Messages, values: Messages) -> None:
 
 
 def check_plain(keys: Messages, values: Messages) -> None:
-    """As ``check``; and that in the end no message went the careful way."""
+    """As ``check``; and that in the end no message took the careful path."""
     check(keys, values)
     decoded = decode_batch(keys, values)
     assert not decoded.events
@@ -511,18 +511,18 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     value = values[1]
     assert value is not None
     for size in (len(value) - 1, len(value)):
-        for name in ("envelope.MAX_PAYLOAD_BYTES", "alike._MAX_BYTES"):
+        for name in ("envelope.MAX_PAYLOAD_BYTES", "fast_envelopes._MAX_BYTES"):
             monkeypatch.setattr(f"python_udfs.debezium.{name}", size)
         for each in values:
             check([None], [each])
 
 
 def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(short_way, "_MAX_TABLES", 4)
-    monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
+    monkeypatch.setattr(fast_path, "_MAX_TABLES", 4)
+    monkeypatch.setattr(debezium_json, "_FAST_PATH", still_fast_path())
     values: Messages = [wrapped(block({}, name=f"n{id}"), change(id)) for id in range(30)]
     check([key(id) for id in range(30)], values)
-    assert len(debezium_json._SHORT_WAY.tables) <= 4
+    assert len(debezium_json._FAST_PATH.tables) <= 4
 
 
 def test_a_huge_block_goes_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> None:
