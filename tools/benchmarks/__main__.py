@@ -32,6 +32,7 @@ BENCHMARKS: Final = (
     "ceilings",
     "decode_cli",
     "increments",
+    "histories",
     "statements",
     "memory",
     "empty_run",

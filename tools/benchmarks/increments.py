@@ -45,12 +45,15 @@ _SHUFFLE: Final = 6_180_339_889
 Keys = Literal["random", "clustered"]
 
 
-def write_orders_project(project: Path, tables: int = 1) -> Path:
-    """A dbt project for that many tables of orders."""
+def write_orders_project(project: Path, tables: int = 1, *, histories: bool = False) -> Path:
+    """A dbt project for that many tables of orders, each with a history if so asked."""
     names = [table_name(number) for number in range(tables)]
+    gold = {name: _gold_model(name) for name in names}
+    if histories:
+        gold |= {f"{name}_history": _history_model(name) for name in names}
     models = Models(
         silver={f"{name}_changes": _change_log_model(name) for name in names},
-        gold={name: _gold_model(name) for name in names},
+        gold=gold,
         gold_yaml=contracts(
             {name: {"order_id": "bigint", **_COLUMNS, **TECHNICAL_COLUMNS} for name in names}
         ),
@@ -88,6 +91,11 @@ def _change_log_model(name: str) -> str:
 
 def _gold_model(name: str) -> str:
     return f'{{{{ current_state(ref("{name}_changes")) }}}}\n'
+
+
+def _history_model(name: str) -> str:
+    config = '{{ config(contract={"enforced": false}) }}'
+    return f'{config}\n\n{{{{ history(ref("{name}_changes")) }}}}\n'
 
 
 @dataclass

@@ -1,0 +1,54 @@
+"""Runs of changes into a history: do they cost what is new, or what the log holds?
+
+Two lakes of order events (``increments``) with the same keys: in A each key has one event, in B
+ten. Into each go changes of random keys, which all come after what is known. The lakes take turns.
+"""
+
+import statistics
+from typing import Final
+
+from tools.benchmarks.increments import OrderLake, rounded, table_name, write_orders_project
+from tools.benchmarks.lake import Run
+from tools.benchmarks.measuring import Figure, Options
+
+_BAR: Final = 1.2
+_TIMES: Final = 10
+"""How many times A's events B has."""
+
+
+def measure(options: Options) -> list[Figure]:
+    """Build the lakes, run the increments, compare the history's model and the whole run."""
+    project = write_orders_project(options.folder / "project", histories=True)
+    lakes = {name: OrderLake(options.folder / f"lake-{name}", project) for name in "AB"}
+    events = rounded(options.events)
+    lakes["A"].land_inserts(events)
+    lakes["B"].land_history(_TIMES * events, events)
+    runs: dict[str, list[Run]] = {name: [] for name in lakes}
+    for lake in lakes.values():
+        lake.run()
+    for _ in range(options.rounds):
+        for name, lake in lakes.items():
+            # The session is new: its Python workers have to start.
+            lake.increment(rounded(events // 100), "random")
+            runs[name] += (lake.increment(rounded(events // 100), "random") for _ in range(2))
+    history = f"{table_name(0)}_history"
+    seconds = {
+        what: {
+            name: statistics.median(
+                run.total if what == "run" else run.models[what] for run in of_lake
+            )
+            for name, of_lake in runs.items()
+        }
+        for what in (history, "run")
+    }
+    return [
+        Figure(
+            "histories",
+            f"{what}, {_TIMES} times the log",
+            of_lake["B"] / of_lake["A"],
+            _BAR,
+            higher_is_better=False,
+            measured={f"{name} s": taken for name, taken in of_lake.items()},
+        )
+        for what, of_lake in seconds.items()
+    ]
