@@ -11,10 +11,9 @@ message says what they were:
 - An interval with months is approximate in numeric mode: a month has 30.4375 days.
 - The log has no generated columns, for ``pgoutput`` leaves them out.
 
-What is lost by a setting is taken out of the source's values (``real_settings``): a moment before
-1678 or after 2262 by ``time-nanoseconds``, whose 64 bits don't hold it, digits by
-``decimal-double`` and ``time-connect``, and nulls of columns with a default by Apicurio's
-AvroConverter.
+What is lost by a setting is taken out of the source's values (``real_settings``): digits by
+``decimal-double`` and ``time-connect``, nulls of columns with a default by Apicurio's AvroConverter
+and by ByLogicalTableRouter.
 """
 
 import subprocess

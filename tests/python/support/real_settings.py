@@ -17,7 +17,6 @@ from real_values import (
     Kind,
     Reader,
     as_double,
-    as_nanoseconds,
     binary_of_base64,
     binary_of_hex,
     days_span,
@@ -227,9 +226,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         loses={Kind.LOCAL: to_millis, Kind.TIME: millis_of_day},
     ),
     "time-microseconds": Setting({"time.precision.mode": "microseconds"}),
-    "time-nanoseconds": Setting(
-        {"time.precision.mode": "nanoseconds"}, loses={Kind.LOCAL: as_nanoseconds}
-    ),
     "time-isostring": Setting({"time.precision.mode": "isostring"}, loses={Kind.TIME: time_of_day}),
     "binary-base64": Setting(
         {"binary.handling.mode": "base64"}, readers={Kind.BINARY: binary_of_base64}
@@ -261,8 +257,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         fills_nulls=True,
     ),
     "one-topic": Setting({"transforms": "route", **_REGEX_ROUTER}, is_one_topic=True),
-    # It adds a column to keys.
-    "one-topic-logical": Setting(_TABLE_ROUTER, is_one_topic=True),
+    # It adds a column to keys, and copies rows with their defaults.
+    "one-topic-logical": Setting(_TABLE_ROUTER, is_one_topic=True, fills_nulls=True),
     "unwrapped-one-topic": Setting(
         {
             **_UNWRAP,

@@ -296,12 +296,6 @@ def to_millis(value: Any) -> Any:
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
-def as_nanoseconds(value: Any) -> Any:
-    """What 64 bits have of a moment's nanoseconds: before 1678 and after 2262, nothing."""
-    nanoseconds = (value - _EPOCH) // timedelta(microseconds=1) * 1000
-    return value if -(2**63) <= nanoseconds < 2**63 else None
-
-
 def millis_of_day(value: Any) -> Any:
     """What milliseconds have of a time of day; of another time, nothing."""
     is_of_day = timedelta() <= value <= timedelta(days=1)
