@@ -228,7 +228,7 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
     from dbt_lakehouse.commands.peek import peek_json, peek_text
     from dbt_lakehouse.landing.kafka.peeking import newest
 
-    source = project.require_kafka()
+    source = project.require_broker()
     messages = newest(project.open_session(), source, topic, limit)
     say((peek_json if as_json else peek_text)(topic, messages))
 

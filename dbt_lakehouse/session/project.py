@@ -19,6 +19,10 @@ _Answer = TypeVar("_Answer")
 _NO_TOPICS: Final = (
     "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to land from it"
 )
+_NO_BROKER: Final = (
+    "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one that comes"
+    " with cdc_lakehouse takes it from the environment variable KAFKA_BOOTSTRAP_SERVERS"
+)
 
 
 class ProjectOptions(NamedTuple):
@@ -131,11 +135,20 @@ class Project(NamedTuple):
 
         Raises ``ConfigurationError``.
         """
+        source = self._broker(more)
+        is_any = source is not None and any(rule.from_kafka for rule in source.rules)
+        if source is None or (self.variables.get("topics") is not None and not is_any):
+            return None
+        if not is_any:
+            raise ConfigurationError(_NO_TOPICS)
+        return source
+
+    def _broker(self, more: Sequence[str] = ()) -> "KafkaSource | None":
+        """``kafka``, whether a topic comes from it or not; None without a broker."""
         from dbt_lakehouse.config.kafka import KafkaSource, kafka_settings
         from dbt_lakehouse.config.topics import TopicRule, topic_rules
 
-        entries = self.variables.get("topics")
-        rules = topic_rules(entries)
+        rules = topic_rules(self.variables.get("topics"))
         settings = kafka_settings(self.parameters)
         names = {name for rule in rules for name in (rule.topic, rule.land_as)}
         rules += [
@@ -143,11 +156,8 @@ class Project(NamedTuple):
             for topic in more
             if topic not in names
         ]
-        is_any = any(rule.from_kafka for rule in rules)
-        if settings is None or (entries is not None and not is_any):
+        if settings is None:
             return None
-        if not is_any:
-            raise ConfigurationError(_NO_TOPICS)
         return KafkaSource(
             settings=settings,
             rules=rules,
@@ -167,18 +177,24 @@ class Project(NamedTuple):
         return source
 
     def require_kafka(self, more: Sequence[str] = ()) -> "KafkaSource":
-        """``reachable_kafka`` for commands that need Kafka."""
-        from dbt_lakehouse.config.kafka import kafka_settings
-
+        """``reachable_kafka`` for commands that land from Kafka."""
         source = self.reachable_kafka(more)
-        if source is None and kafka_settings(self.parameters) is not None:
+        if source is None and self._broker() is not None:
             raise ConfigurationError(_NO_TOPICS)
         if source is None:
-            raise ConfigurationError(
-                "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one"
-                " that comes with cdc_lakehouse takes it from the environment variable"
-                " KAFKA_BOOTSTRAP_SERVERS"
-            )
+            raise ConfigurationError(_NO_BROKER)
+        return source
+
+    def require_broker(self) -> "KafkaSource":
+        """Kafka for commands that look at any of its topics, whatever vars.topics lists. Raises
+        the errors of ``reachable_kafka``.
+        """
+        from dbt_lakehouse.config.kafka_probe import probe
+
+        source = self._broker()
+        if source is None:
+            raise ConfigurationError(_NO_BROKER)
+        probe(source.settings)
         return source
 
 

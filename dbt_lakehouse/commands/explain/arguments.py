@@ -92,7 +92,7 @@ class Arguments:
             from dbt_lakehouse.session.project import load
 
             project = load(options)
-            source = project.require_kafka()
+            source = project.require_broker()
             spark = project.open_session()
             peeked = message_at(spark, source, self.topic, self.partition, self.offset)
             told = None if peeked.format is None else Guess(peeked.format, "as vars.topics says")

@@ -113,6 +113,13 @@ def column_descriptions(text: str, model: str) -> dict[str, str]:
     }
 
 
+def column_type(text: str, model: str, column: str) -> str | None:
+    """The data type that a YAML file gives a column of a model, None without one."""
+    _, found = _columns(_model(documents.loaded(text), model)).get(column, (0, {}))
+    data_type = found.get("data_type")
+    return None if data_type is None else str(data_type)
+
+
 def described(
     text: str,
     model: str,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from dbt_lakehouse.commands.generate import edit, models, naming, rekey, sources, types
 from dbt_lakehouse.commands.generate.cautions import cautions
@@ -31,6 +32,8 @@ from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Repor
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE
 from dbt_lakehouse.texts import listed
+
+_POSITION: Final = "_position"
 
 
 class Writer:
@@ -421,7 +424,23 @@ class Writer:
                 path = self._folder / "gold" / f"{log.entity}.sql"
                 missing[path] = models.gold_sql(table)
                 missing[path.with_suffix(".yml")] = models.gold_yml(table)
-        elif self._files.description_of(gold.model, gold.path) is None:
+        elif (contract := self._files.description_of(gold.model, gold.path)) is None:
             missing[gold.path.with_suffix(".yml")] = models.gold_yml(table)
+        else:
+            self._follow_order(gold, contract, table, outcome)
         if missing:
             self._files.write_new(missing, outcome)
+
+    def _follow_order(
+        self, gold: GoldModel, contract: Path, table: Table, outcome: Outcome
+    ) -> None:
+        """Give `_position` in a contract the type that the log's order makes it."""
+        text = self._files.text(contract)
+        has = edit.column_type(text, gold.model, _POSITION)
+        made = table.fold.typed([_POSITION])[_POSITION]
+        if has is None or "".join(has.split()) == made:
+            return
+        outcome.changes.append(f"~ {_POSITION}: {has} -> {made}")
+        position = Spec(_POSITION, _POSITION, made, "")
+        text = edit.described(text, gold.model, [], [], [position], [])
+        self._files.rewrite(contract, text, outcome)

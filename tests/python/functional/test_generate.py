@@ -2304,11 +2304,23 @@ def test_the_order_of_the_source_is_proposed_where_every_event_says_its_place(
     log = paper.root / "models" / "silver" / "of_mysql_changes.sql"
     text = log.read_text()
     log.write_text(text.replace("        columns=", '        order_by="mysql",\n        columns='))
+    before = paper.read("gold", "of_mysql.yml")
+    told = {each.name: each for each in paper.generate("shop.cdc").tables}
+    assert told["of_mysql"].status == "changed"
+    (change,) = told["of_mysql"].changes
+    assert change.startswith("~ _position: struct<log_time:") and "-> struct<source:" in change
+    contract = paper.read("gold", "of_mysql.yml")
+    assert contract == before.replace("struct<log_time:", "struct<source:string,log_time:")
+    assert {each.status for each in paper.generate("shop.cdc").tables} == {"unchanged"}
     (paper.root / "models" / "gold" / "of_mysql.yml").unlink()
     paper.generate("shop.cdc")
     contract = paper.read("gold", "of_mysql.yml")
     assert "The order of the source decides." in contract
     assert "struct<source:string,log_time:timestamp" in contract.replace("\n", "")
+    # And without it the former one again.
+    log.write_text(text)
+    paper.generate("shop.cdc")
+    assert "struct<log_time:timestamp" in paper.read("gold", "of_mysql.yml").replace("\n", "")
 
 
 def test_what_a_payload_does_not_name_is_null_and_not_any(paper: Paper) -> None:

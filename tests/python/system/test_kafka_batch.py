@@ -117,10 +117,10 @@ def test_messages_can_be_looked_at_without_landing_them(
     )
     before = lake.snapshots(BRONZE)
 
-    def said(*arguments: str, code: int = 0) -> str:
+    def said(*arguments: str, code: int = 0, listed: Sequence[str] = (topic,)) -> str:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main([*arguments, "--vars", json.dumps({"topics": topic_entries([topic])})])
+            main([*arguments, "--vars", json.dumps({"topics": topic_entries(listed)})])
         assert ended.value.code == code
         captured = capsys.readouterr()
         return captured.err if code else captured.out
@@ -144,6 +144,11 @@ def test_messages_can_be_looked_at_without_landing_them(
     assert "in partitions 0, 1: --partition says which" in said(*at, "0", code=2)
     assert "it has offsets 0 to 3 in 0, 0 to 0 in 1" in said(*at, "4", code=2)
     assert "has no topic not-there" in said("peek", "--topic", "not-there", code=2)
+    # Of a project that lists no topic at all, formats are guessed.
+    newest_two = said("peek", "--topic", topic, "--limit", "2", listed=())
+    assert newest_two.count(": debezium_json (") == 2
+    assert "as vars.topics says" not in newest_two
+    assert "-> operation = insert" in said(*at, "0", "--partition", "1", listed=())
     assert lake.snapshots(BRONZE) == before
 
 
