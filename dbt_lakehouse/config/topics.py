@@ -109,6 +109,25 @@ def has_doubtful_patterns(given: Any) -> bool:
     return False
 
 
+def unlisted_topics(given: Any, topics: Iterable[str]) -> list[str]:
+    """Those of some topics, by bronze's names, that no entry of ``vars.topics`` matches: their
+    new messages don't land from Kafka. None of them if only Java can check a pattern. Raises
+    ``ConfigurationError`` as ``topic_rules``.
+    """
+    if has_doubtful_patterns(given):
+        return []
+    rules = topic_rules(given)
+
+    def is_listed(topic: str) -> bool:
+        return any(
+            topic in (rule.topic, rule.land_as)
+            or (rule.pattern is not None and re.fullmatch(rule.pattern, topic) is not None)
+            for rule in rules
+        )
+
+    return [topic for topic in topics if not is_listed(topic)]
+
+
 class TopicMatcher:
     """Finds the rule of a topic. Patterns are in Java's syntax, so Spark's JVM matches them.
 

@@ -59,11 +59,14 @@ class Report:
     facts: Facts
     partitions: list[dict[str, Any]] | None
     alerts: list[Alert]
+    unlisted: Sequence[str] = ()
+    """Topics in bronze that vars.topics does not list."""
 
     def json(self) -> str:
         """A JSON document for scripts (docs/monitoring.md)."""
         document = msgspec.to_builtins(self.facts)
         document["partitions"] = self.partitions
+        document["unlisted_topics"] = list(self.unlisted)
         document["alerts"] = msgspec.to_builtins(self.alerts)
         return json.dumps(document, default=_json_value)
 
@@ -93,6 +96,7 @@ class Report:
         if facts.last_run is not None:
             lines.append(_run_text(facts.last_run))
         lines += [_unread_text(each) for each in facts.tables if each.unread_keys]
+        lines += [_unlisted_text(each) for each in self.unlisted]
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
@@ -119,9 +123,13 @@ def _json_value(value: Any) -> str:
     return str(value)
 
 
-def report_of(facts: Facts, partitions: list[dict[str, Any]] | None = None) -> Report:
-    """The report about facts and partitions."""
-    return Report(facts, partitions, [*_alerts(facts), *_stalled(partitions or [])])
+def report_of(
+    facts: Facts,
+    partitions: list[dict[str, Any]] | None = None,
+    unlisted: Sequence[str] = (),
+) -> Report:
+    """The report about facts, partitions, and topics that vars.topics does not list."""
+    return Report(facts, partitions, [*_alerts(facts), *_stalled(partitions or [])], unlisted)
 
 
 def _alerts(facts: Facts) -> Iterator[Alert]:
@@ -162,6 +170,13 @@ def _unread_text(table: Table) -> str:
         f"{table.table}: a full snapshot that ended at {table.unread_since} did not read"
         f" {counted(table.unread_keys or 0, 'key')} that the table has: their deletes may be lost."
         f" With reconcile_snapshots=true in {table.upstream} they end"
+    )
+
+
+def _unlisted_text(topic: str) -> str:
+    return printable(
+        f"topic {topic}: no entry of vars.topics matches it, so new messages of it don't land from"
+        " Kafka; if that is meant, name it in vars.undecoded_topics"
     )
 
 

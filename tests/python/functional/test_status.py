@@ -201,6 +201,8 @@ def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
     assert found.code == NOT_WELL
     assert found.stderr == "lakehouse: 1 alert: all_quarantined legacy.audit\n"
     assert "topic legacy.audit: none of its 2 payloads could be decoded" in found.stdout
+    assert "topic legacy.audit: no entry of vars.topics matches it" in found.stdout
+    assert "no entry of vars.topics" not in status(demo).stdout
     # With the project's own vars it has passed when the demo was built.
     name = "no_topic_is_all_quarantined"
     named = demo.outcomes("test", "-s", name, as_of=DEMO_AS_OF, undecoded_topics=["other"])

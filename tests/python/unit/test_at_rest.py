@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt_lakehouse.config.topics import has_doubtful_patterns
+from dbt_lakehouse.config.topics import has_doubtful_patterns, unlisted_topics
 from dbt_lakehouse.errors import DamageError, ReadError
 from dbt_lakehouse.lake.at_rest import TablesAtRest, tables_at_rest
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, Entry
@@ -123,6 +123,18 @@ def test_java_is_asked_of_a_pattern_that_python_does_not_know(
     given = [{"topic": "other", "format": "debezium_json"}]
     given.append({"pattern": pattern, "format": "debezium_json"})
     assert has_doubtful_patterns(given) is is_doubtful
+
+
+def test_topics_that_no_entry_matches() -> None:
+    given = [
+        {"topic": "renamed", "format": "debezium_json", "land_as": "renamed.2"},
+        {"pattern": "shop[.].*", "format": "debezium_json"},
+    ]
+    topics = ["renamed", "renamed.2", "shop.orders", "my.shop.orders", "left"]
+    assert unlisted_topics(given, topics) == ["my.shop.orders", "left"]
+    assert unlisted_topics([], ["left"]) == ["left"]
+    only_java = {"pattern": r"\p{Alpha}+", "format": "debezium_json"}
+    assert unlisted_topics([only_java], ["left"]) == []
 
 
 def test_names_are_those_of_sql() -> None:
