@@ -197,8 +197,8 @@ def _refuse_missing(topics: Sequence[str], found: Iterable[str]) -> None:
     for topic in topics:
         if topic not in there:
             raise ConfigurationError(
-                f"there is no message of the topic {topic}{did_you_mean(topic, there)}:"
-                f" {listed('there are messages of', there)}"
+                f"there is no message of the topic {topic}"
+                f"{did_you_mean(topic, there) or ': ' + listed('there are messages of', there)}"
             )
 
 

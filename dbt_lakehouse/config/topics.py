@@ -226,11 +226,15 @@ def _rule(entry: Any) -> TopicRule:
                 f"vars.topics in dbt_project.yml: {dict(entry)}: {name} is text; put it in quotes"
             )
     named = [name for name in ("topic", "pattern") if entry.get(name)]
-    if len(named) != 1 or str(entry.get("format")) not in FORMATS:
-        meant = did_you_mean(str(entry.get("format", "")), FORMATS)
+    if len(named) != 1 or "format" not in entry:
         raise ConfigurationError(
             f"vars.topics in dbt_project.yml: {dict(entry)} needs a topic or a pattern, and a"
-            f" format{meant}: one of {', '.join(FORMATS)}"
+            f" format: one of {', '.join(FORMATS)}"
+        )
+    if str(entry["format"]) not in FORMATS:
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)}: {entry['format']} is no format"
+            f"{did_you_mean(str(entry['format']), FORMATS)}; formats are {', '.join(FORMATS)}"
         )
     for name in ("compacted", "kafka"):
         if not isinstance(entry.get(name, True), bool):

@@ -339,8 +339,8 @@ def require_file(settings: Mapping[str, str]) -> None:
     file = sqlite_file(settings.get(CATALOG_URI, ""))
     if file is not None and not file.exists():
         raise NoLakeError(
-            f"there is no lake yet, for {file} is missing: `dbt build` makes it with its"
-            " tables, `lakehouse land` before there are models"
+            f"there is no lake yet, for {file} is missing: `dbt build` makes it with its tables,"
+            " and before there are models `lakehouse add TOPIC`, or `lakehouse land`"
         )
 
 

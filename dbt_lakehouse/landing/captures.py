@@ -61,7 +61,8 @@ class Readable(Protocol):
 
 
 _decode = msgspec.json.Decoder(Capture).decode
-_QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in Capture.__struct_encode_fields__)
+_NAMES: Final = Capture.__struct_encode_fields__
+_QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in _NAMES)
 _FIELDS: Final = len(_QUOTED_NAMES)
 
 
@@ -71,8 +72,10 @@ def parse(line: bytes, line_number: int) -> Capture | None:
         capture = _decode(line)
     except msgspec.ValidationError as error:
         reason = str(error)
+        if not line.lstrip().startswith(b"{"):
+            reason = f"not a captured message, a JSON object with {', '.join(_NAMES)}: {reason}"
         if "unknown field" in reason:
-            reason += f"; known are {', '.join(Capture.__struct_encode_fields__)}"
+            reason += f"; known are {', '.join(_NAMES)}"
         raise CaptureError(line_number, reason) from None
     except msgspec.DecodeError as error:
         if not line or line.isspace():

@@ -21,7 +21,8 @@ _NO_TOPICS: Final = (
 )
 _NO_BROKER: Final = (
     "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one that comes"
-    " with cdc_lakehouse takes it from the environment variable KAFKA_BOOTSTRAP_SERVERS"
+    " with cdc_lakehouse takes it from the environment variable KAFKA_BOOTSTRAP_SERVERS. Without a"
+    " broker, `lakehouse land` and `lakehouse add --captures` take files of captured messages"
 )
 
 

@@ -82,8 +82,9 @@ def reader(type: str) -> Read:
         element = reader(element_type(type))
         return lambda text: _entries(text, element)
     raise ValueError(
-        f"a change log column can't have type {type!r}: use a scalar type, array<scalar>,"
-        " map<string,scalar>, or string for JSON text"
+        f"a change log column can't have type {type!r}: use a scalar type"
+        f" ({', '.join(_READERS)}, decimal(precision,scale)), array<scalar>, map<string,scalar>, or"
+        " string for JSON text"
     )
 
 

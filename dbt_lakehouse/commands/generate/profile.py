@@ -244,7 +244,7 @@ class TopicProfile:
         errors = ", ".join(f"{count} {code}" for code, count in sorted(self.errors.items()))
         return (
             f"payloads that can't be decoded say nothing here: {errors} (such as:"
-            f" {self.error_example})"
+            f" {self.error_example}). A build quarantines them: `lakehouse quarantine`"
         )
 
     def add(

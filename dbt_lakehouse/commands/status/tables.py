@@ -208,7 +208,10 @@ def _gold(
 ) -> tuple[LiveKeys | None, Link]:
     link = "log_gold"
     if kind is not Kind.GOLD:
-        why = f"{name}: `dbt test -s {_bare(name)}` compares it with its log"
+        why = (
+            f"{name}: its data test compares it with its log, by `dbt test -s {_bare(name)}`: give"
+            " it one if it has none (docs/findings.md)"
+        )
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     declared = lake.declared(name)
     read = lake.read(name, log, ("_position",))

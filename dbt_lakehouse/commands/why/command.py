@@ -69,6 +69,7 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
         differences=differences(state, actual, columns),
         expired_at=_text(state.expires_at) if state and not state.is_live else None,
         forgotten=_requests(reader, table),
+        order="source" if table.fold.order_by else "log",
     )
     missing = [name for name in declared if name not in columns]
     if missing:

@@ -153,6 +153,8 @@ class Answer:
     forgotten: int = 0
     """The number of requests to forget keys of the table, whichever keys."""
     notes: list[str] = field(default_factory=list)
+    order: str = "log"
+    """Whose order the events are in: ``log``, or ``source`` with ``order_by``."""
 
     def json(self) -> str:
         """As JSON, for scripts."""
@@ -169,7 +171,7 @@ class Answer:
                 *(f"  {name:<{width}}  {shown(each)}" for name, each in self.row.items()),
             ]
         if self.events:
-            lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
+            lines += ["", f"{counted(len(self.events), 'event')} in the order of the {self.order}:"]
             lines += [table_text(_HEADER, [_line(each) for each in self.events]).rstrip()]
             lines += ["", "what their messages say:"]
             lines += [printable(f"  {each.place}: {each.said}") for each in self.events]
