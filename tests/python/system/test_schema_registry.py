@@ -352,7 +352,7 @@ def test_who_asks_is_said_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) ->
         assert (registry.find(1) is None, registry.find(8)) == (False, None)
         assert len(asked) == 4
         for number, sentence in {
-            2: "refuses (401): SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD",
+            2: "refuses (401): set SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD",
             3: "it sends on to http://localhost (302)",
             4: "answers 500: no store",
             5: "does not answer like one",
