@@ -116,26 +116,19 @@ def unlisted_topics(given: Any, topics: Iterable[str]) -> list[str]:
     """
     if has_doubtful_patterns(given):
         return []
-    rules = topic_rules(given)
-
-    def is_listed(topic: str) -> bool:
-        return any(
-            topic in (rule.topic, rule.land_as)
-            or (rule.pattern is not None and re.fullmatch(rule.pattern, topic) is not None)
-            for rule in rules
-        )
-
-    return [topic for topic in topics if not is_listed(topic)]
+    matcher = TopicMatcher(None, topic_rules(given))
+    return [topic for topic in topics if matcher.formats_in_bronze(topic) is None]
 
 
 class TopicMatcher:
-    """Finds the rule of a topic. Patterns are in Java's syntax, so Spark's JVM matches them.
+    """Finds the rule of a topic. Patterns are in Java's syntax, so Spark's JVM matches them. If
+    ``jvm`` is None Python does; see ``has_doubtful_patterns``.
 
     Raises ``ConfigurationError`` for an invalid pattern.
     """
 
     def __init__(self, jvm: Any, rules: Sequence[TopicRule]) -> None:
-        self._patterns = [(rule, _compiled(jvm, rule.pattern)) for rule in rules]
+        self._patterns = [(rule, _matches(jvm, rule.pattern)) for rule in rules]
 
     def rule(self, topic: str) -> TopicRule | None:
         """The first rule that matches a topic by Kafka's name."""
@@ -168,21 +161,26 @@ class TopicMatcher:
         return Formats(chosen) if chosen else None
 
     def _matching(self, topic: str, is_named: Callable[[TopicRule], bool]) -> Iterator[TopicRule]:
-        for rule, pattern in self._patterns:
-            if is_named(rule) or (pattern is not None and pattern.matcher(topic).matches()):
+        for rule, matches in self._patterns:
+            if is_named(rule) or matches(topic):
                 yield rule
 
 
-def _compiled(jvm: Any, pattern: str | None) -> Any:
+def _matches(jvm: Any, pattern: str | None) -> Callable[[str], bool]:
+    """Whether a topic is one of a pattern; never without one."""
     if pattern is None:
-        return None
+        return lambda topic: False
+    if jvm is None:
+        python = re.compile(pattern)
+        return lambda topic: python.fullmatch(topic) is not None
     try:
-        return jvm.java.util.regex.Pattern.compile(pattern)
+        java = jvm.java.util.regex.Pattern.compile(pattern)
     except IllegalArgumentException as error:
         raise ConfigurationError(
             f"vars.topics has the pattern {pattern!r}, which is no Java regular expression:"
             f" {' '.join(str(error).split())}"
         ) from None
+    return lambda topic: bool(java.matcher(topic).matches())
 
 
 def topic_rules(entries: Any) -> list[TopicRule]:

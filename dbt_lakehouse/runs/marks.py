@@ -157,8 +157,24 @@ def is_trimmed(mark: Mark, table: Table) -> bool:
     """Whether rows have been deleted from a table since a mark, as far as its snapshots still
     tell.
     """
-    since = takewhile(lambda snapshot: snapshot.name != mark.snapshot, table.chain)
-    return any(snapshot.summary.get("operation") == "delete" for snapshot in since)
+    return any(
+        snapshot.summary.get("operation") == "delete" for snapshot in _snapshots_since(mark, table)
+    )
+
+
+def is_changed(mark: Mark, table: Table) -> bool:
+    """Whether rows of a table may have been changed in place since a mark: yes if its snapshots no
+    longer tell.
+    """
+    since = _snapshots_since(mark, table)
+    return len(since) == len(table.chain) or any(
+        snapshot.summary.get("operation") == "overwrite" for snapshot in since
+    )
+
+
+def _snapshots_since(mark: Mark, table: Table) -> list[Snapshot]:
+    """The snapshots of a table since a mark; all of them if the mark's has expired."""
+    return [*takewhile(lambda snapshot: snapshot.name != mark.snapshot, table.chain)]
 
 
 class HistoryLost(Exception):

@@ -308,14 +308,7 @@ class NodeRun:
     def may_have_changed(self, upstream: Any) -> bool:
         """Whether rows of an upstream that were read before may have been changed in place."""
         since, table = self.reading(upstream).since, self.table_of(upstream)
-        if since is None or table is None:
-            return False
-        for snapshot in table.chain:
-            if snapshot.name == since.snapshot:
-                return False
-            if snapshot.summary.get("operation") == "overwrite":
-                return True
-        return True
+        return since is not None and table is not None and marks.is_changed(since, table)
 
     def rows(self, upstream: Any) -> str:
         """The rows of an upstream that are new to the table, as SQL to select from."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _NO_TOPICS: Final = (
-    "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to land from it"
+    "the profile names a Kafka broker, but vars.topics in dbt_project.yml names no topic to land"
+    " from it"
 )
 _NO_BROKER: Final = (
     "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one that comes"
@@ -137,12 +138,11 @@ class Project(NamedTuple):
         Raises ``ConfigurationError``.
         """
         source = self._broker(more)
-        is_any = source is not None and any(rule.from_kafka for rule in source.rules)
-        if source is None or (self.variables.get("topics") is not None and not is_any):
-            return None
-        if not is_any:
+        if source is None or any(rule.from_kafka for rule in source.rules):
+            return source
+        if self.variables.get("topics") is None:
             raise ConfigurationError(_NO_TOPICS)
-        return source
+        return None
 
     def _broker(self, more: Sequence[str] = ()) -> "KafkaSource | None":
         """``kafka``, whether a topic comes from it or not; None without a broker."""

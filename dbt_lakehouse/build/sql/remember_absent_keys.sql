@@ -25,9 +25,8 @@ select
         {{ parts.remembered('_null_position', by_source) | indent(8) }} as null_position,
         {{ '_position.source' if by_source else 'cast(null as string)' }} as source_place,
         _live
-    from {{ states }}
     -- Of a key without an applied event there is nothing to keep: the truncate is kept.
-    where _position is not null
+    from (select * from {{ states }} where _position is not null)
 {%- endset %}
 {% set is_newer %}
 {% if by_source %}
@@ -50,7 +49,7 @@ select
     timestamp '{{ as_of }}'
 from (
     {{ absent }}
-    and not _live
+    where not _live
 )
 {% else %}
 merge into {{ deleted_keys }} as target

@@ -5,7 +5,7 @@ Every payload counts: a sample would miss a single long number.
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -291,7 +291,7 @@ def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion 
         if names:
             fitting = names
             telling.append(payload)
-        elif _formats_shown(list(FORMATS), payload):
+        elif _formats_shown(FORMATS, payload):
             return None
     if 2 * len(telling) <= len(payloads):
         return None
@@ -308,7 +308,7 @@ def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion 
     return Suggestion(dialects.pop(), f"so say the source blocks of {looked_at}")
 
 
-def _formats_shown(among: Sequence[str], payload: tuple[bytes | None, bytes]) -> list[str]:
+def _formats_shown(among: Iterable[str], payload: tuple[bytes | None, bytes]) -> list[str]:
     """Which of the formats a key and a value show in all of their events."""
     return [
         name

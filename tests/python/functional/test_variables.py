@@ -211,7 +211,10 @@ def test_whatever_a_var_is_it_is_taken_or_refused_in_a_sentence(name: str, value
         ({"shop": None}, "vars.shop is None, not the names and values"),
         ({"shop": "topics"}, "vars.shop is 'topics', not the names and values"),
         ({"topics": "orders"}, "vars.topics is 'orders', not a list"),
-        ({"topics": [{"topic": "a", "format": ["debezium_json"]}]}, "is no format"),
+        (
+            {"topics": [{"topic": "a", "format": ["debezium_json"]}]},
+            "is no format (did you mean debezium_json?); formats are aerospike_messagepack, ",
+        ),
     ],
 )
 def test_a_project_without_its_topics(declared: dict[Any, Any], sentence: str) -> None:

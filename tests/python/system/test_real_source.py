@@ -160,6 +160,8 @@ class Run:
             if self.is_ordered:
                 found = self._take_order()
                 assert found or number > 1, "generate proposes no order"
+                # The contracts follow.
+                self._generate(some)
         self.compare(f"round {number}")
 
     def _generate(self, topics: list[str]) -> None:
@@ -177,14 +179,6 @@ class Run:
                 rest = text.replace(proposed[0], "")
                 file.write_text(re.sub(r"change_log\(\n", rf"\g<0>        {proposed[1]},\n", rest))
                 found = True
-        # And their contracts.
-        for file in (self._project / "models" / "gold").glob("*.yml"):
-            log = self._project / "models" / "silver" / f"{file.stem}_changes.sql"
-            if log.exists() and "order_by=" in log.read_text():
-                position = file.read_text().replace(
-                    "struct<log_time:", "struct<source:string,log_time:"
-                )
-                file.write_text(position)
         return found
 
     def compare(self, when: str, *options: str) -> None:
