@@ -583,7 +583,7 @@ def test_a_capture_behind_the_logs_end_is_not_of_this_topic(lake: Lake, kafka: K
             "vars.max_messages_per_run is 'many'",
         ),
         ({"max_messages_per_run": True}, "vars.max_messages_per_run is True"),
-        ({"topics": []}, "vars.topics in dbt_project.yml no topic to land"),
+        ({"topics": []}, "vars.topics in dbt_project.yml names no topic to land"),
         ({"topics": [{"topic": "t", "pattern": "t"}]}, "needs a topic or a pattern"),
         ({"topics": [{}]}, "needs a topic or a pattern"),
         ({"topics": [{"topic": "t", "format": "avro"}]}, "aerospike_messagepack, "),
