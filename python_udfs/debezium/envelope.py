@@ -37,7 +37,8 @@ name, and
     bson                of MongoDB's documents: the types of their values
     cells               of rows of cells: what cells say beside their values
     untyped             paths of values that don't fit the type the schema declares: kept as sent
-    as_sent             path -> the text of a zoned timestamp with another offset than Z
+    as_sent             path -> the text of a zoned timestamp without seconds, or with another
+                        offset than Z
     old_key, new_key    of a key update, see below: the JSON text of a record key
     envelope            fields of the envelope whose names are taken by one of the above
     wrapper             fields beside ``schema`` and ``payload``; event_key_wrapper: in the key

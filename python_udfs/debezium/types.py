@@ -20,7 +20,7 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 | Time, MicroTime, NanoTime | milli-, micro-, nanoseconds of the day | 10:00:00.123 (6, 9 digits) |
 | Timestamp, MicroTimestamp, NanoTimestamp | ... since 1970-01-01T00:00 | 2026-11-21T10:00:00.123 |
 | Connect's Timestamp | milliseconds since 1970-01-01T00:00Z | 2026-11-21T10:00:00.123Z |
-| ZonedTimestamp | ISO 8601 text | the same instant with Z, fraction as sent |
+| ZonedTimestamp | ISO 8601 text | the same instant with seconds and Z, fraction as sent |
 | IsoDate, IsoTime, IsoTimestamp | ISO 8601 text with Z, although it is local | without the Z |
 | Year | number | number |
 | MicroDuration, NanoDuration | micro-, nanoseconds | PT26H3M4.000005S |
@@ -41,8 +41,8 @@ Policies, beside those of ``values``, which converts what has no parts:
   list of labels. A value from the log is a label as the list has it, one of a snapshot the label
   itself: the former becomes the latter.
 - A map's keys that are names of an object become the text of what their type makes of them: a name
-  that doesn't fit, or is an instant with another offset than Z, stays, and the path of its value is
-  in ``untyped``. If two would become one, all stay, and the map's path is.
+  that doesn't fit, or is an instant without seconds or with another offset than Z, stays, and the
+  path of its value is in ``untyped``. If two would become one, all stay, and the map's path is.
 - A value that Debezium could not read (PostgreSQL TOAST, Oracle LOB) is the plain text
   ``__debezium_unavailable_value`` whatever the column's type and ``binary.handling.mode``, with a
   schema block or without.

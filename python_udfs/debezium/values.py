@@ -454,7 +454,9 @@ def _duration(per_second: int, value: Any) -> str:
 
 
 def _zoned_timestamp(value: Any) -> str:
-    """An instant: with ``Z`` as it is, with another offset converted to ``Z`` and noted."""
+    """An instant: with seconds and ``Z`` as it is. Without seconds it gets them, with another
+    offset it is converted to ``Z``; both are noted.
+    """
     if type(value) is not str:
         raise Misfit
     match = _UTC_TEXT.fullmatch(value)
@@ -469,7 +471,8 @@ def _zoned_timestamp(value: Any) -> str:
     if not is_day(written):
         raise Misfit
     if sign is None:
-        return value
+        # Z, without seconds: no column of times would take it.
+        raise AsSent(f"{written}T{minutes}:00Z")
     offset = _offset(offsets)
     day = _days(int(written[:-6]), int(written[-5:-3]), int(written[-2:]))
     seconds = day * 86_400 + int(minutes[:2]) * 3600 + int(minutes[3:]) * 60 + int(second or 0)

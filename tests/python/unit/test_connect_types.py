@@ -322,10 +322,11 @@ def test_types(declared: dict[str, Any], shipped: bytes, expected: bytes | None)
         (b'"2025-12-31T23:30:00-05:30"', b'"2026-01-01T05:00:00Z"'),
         (b'"2024-03-01T00:30:00+01:00"', b'"2024-02-29T23:30:00Z"'),
         (b'"2025-11-21T10:00+00:00"', b'"2025-11-21T10:00:00Z"'),
+        (b'"2025-11-21T10:00Z"', b'"2025-11-21T10:00:00Z"'),
         (b'"0000-01-01T00:00:00+01:00"', b'"-0001-12-31T23:00:00Z"'),
     ],
 )
-def test_other_offsets_move_to_z_and_are_kept(shipped: bytes, expected: bytes) -> None:
+def test_instants_get_seconds_and_z_and_are_kept(shipped: bytes, expected: bytes) -> None:
     event = typed(logical(TIME + "ZonedTimestamp", "string"), shipped)
     assert event.before == b'{"x":%b}' % expected
     sent = loads(shipped)
