@@ -55,4 +55,4 @@ def test_a_jvm_that_was_started_ahead_is_taken_or_ended() -> None:
     while unused.exists() and "(java) Z" not in (unused / "stat").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert said.stderr == ""
+    assert "Traceback" not in said.stderr
