@@ -28,6 +28,8 @@ PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests tools
 # For another target or profile, call dbt or lakehouse yourself.
 unexport $(filter DBT_% PYSPARK_% SPARK_%,$(.VARIABLES))
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CLASSPATH HADOOP_CONF_DIR
+# With it, each process compiles our modules anew, and those of packages that only development needs.
+unexport PYTHONDONTWRITEBYTECODE
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIREMENT PIP_CONSTRAINT PIP_REQUIRE_VIRTUALENV
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export TMPDIR := $(CURDIR)/.cache/tmp

@@ -1,6 +1,7 @@
 """Commands that land messages in bronze, or decode them without a lake."""
 
 import json
+import shlex
 import sys
 import threading
 import time
@@ -83,10 +84,13 @@ def decode(format_name: str, file: str) -> None:
     help="With --kafka: skip messages that Kafka has deleted unread, and record the gap.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+# `lakehouse add` takes topics, and so captures by an option.
+@click.option("--captures", multiple=True, hidden=True)
 @project_options
 def land(
     project: "Project",
     files: tuple[str, ...],
+    captures: tuple[str, ...],
     from_kafka: bool,
     until_caught_up: bool,
     accept_loss: bool,
@@ -102,6 +106,8 @@ def land(
     from dbt_lakehouse.landing.files import land_captures
     from dbt_lakehouse.session.project import lock_patience
 
+    if captures:
+        fail(f"land takes captures without an option: lakehouse land {shlex.join(captures)}")
     if bool(files) == from_kafka:
         fail("land needs either capture FILES or --kafka")
     if (until_caught_up or accept_loss) and not from_kafka:

@@ -6,7 +6,8 @@ repeated.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
@@ -15,15 +16,17 @@ from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import land_captures
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.peeking import no_such_topic
 from dbt_lakehouse.landing.stalled import stalled_by
+from dbt_lakehouse.report.commits import added_since
 from dbt_lakehouse.session.dbt_commands import DbtError, failed_nodes, run_dbt
 from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.telling import tell, working
-from dbt_lakehouse.texts import counted, printable
+from dbt_lakehouse.texts import counted, listed, printable
 
 _LISTS_OF_PACKAGES: Final = ("packages.yml", "dependencies.yml")
 
@@ -69,9 +72,13 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     if len(report.failed) == len(report.tables):
         # No log would read the topics, whose messages a build would put into quarantine.
         raise GenerateError("no table got models, so nothing is built")
-    yield built_text(_build(project))
+    began = datetime.now(UTC)
+    results = _build(project)
+    yield built_text(results)
     reader = project.reader()
     names = [f"{project.gold}.{each.name}" for each in report.tables if each.error is None]
+    if others := others_text(results, names, reader.metadata(), began):
+        yield others
     there = [name for name in names if name in reader.names]
     if there:
         yield show_tables(reader, there, Choice(width=given.width), gold=project.gold)
@@ -120,6 +127,33 @@ def _install_packages(project: Project) -> None:
     if is_listed and not (project.root / PACKAGES).exists():
         with working("installing packages"):
             run_dbt(project, "deps")
+
+
+def others_text(
+    results: Sequence[Any], names: Collection[str], tables: Mapping[str, Table], began: datetime
+) -> str:
+    """A sentence about the events of other tables that a build since a moment has taken, which is
+    never of one topic only; empty without any. ``names`` are the tables that were asked for.
+    """
+    own = {
+        upstream
+        for each in results
+        if f"{each.node.schema}.{each.node.name}" in names
+        for upstream in each.node.depends_on.nodes
+    }
+    found = []
+    for each in results:
+        table = f"{each.node.schema}.{each.node.alias}"
+        is_log = str(each.node.resource_type) == "model" and "change_log" in each.node.config.meta
+        if is_log and each.node.unique_id not in own and table in tables:
+            rows = added_since(tables[table], began)
+            if rows is None:
+                found.append(f"{table} anew")
+            elif rows:
+                found.append(f"{table} {counted(rows, 'event')}")
+    if not found:
+        return ""
+    return listed("the build also brought other tables up to date:", found)
 
 
 def built_text(results: Iterable[Any]) -> str:

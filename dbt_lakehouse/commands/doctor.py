@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from dbt_lakehouse.config.paths import CACHE
-from dbt_lakehouse.config.topics import topic_rules
+from dbt_lakehouse.config.topics import topic_rules, unlisted_text
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.extras import missing
 from dbt_lakehouse.lake import leases
@@ -306,7 +306,7 @@ def _of_lake(project: Project) -> Iterator[Check]:
         yield _warn("lake", f"tables are not looked at: {told}")
         return
     try:
-        yield from _within(lambda: _seen(project.reader(), uri))
+        yield from _within(lambda: _seen(project, uri))
     except (LakehouseError, OSError) as error:
         yield _fail("lake", f"{settings[WAREHOUSE]}: {error}")
 
@@ -338,9 +338,21 @@ def _folder(about: str, folder: Path, advice: str) -> Check:
     return _warn(about, f"{told}: {advice}") if free < _LITTLE_DISK else _ok(about, told)
 
 
-def _seen(reader: "Reader", uri: str) -> list[Check]:
+def _seen(project: Project, uri: str) -> list[Check]:
     """The checks that read tables."""
-    return [_locks(reader, uri), _clock(reader)]
+    reader = project.reader()
+    return [_locks(reader, uri), _clock(reader), *_topics(project, reader)]
+
+
+def _topics(project: Project, reader: "Reader") -> Iterator[Check]:
+    """Whether an entry of vars.topics is missing whose messages the lake has."""
+    from dbt_lakehouse.runs.formats import no_longer_listed
+
+    name = f"{project.silver}.other_events"
+    if name not in reader.tables:
+        return
+    unlisted = no_longer_listed(reader.look_at(reader.known(name)), project.variables)
+    yield _warn("topics", unlisted_text(unlisted)) if unlisted else _ok("topics", "all are listed")
 
 
 def _locks(reader: "Reader", uri: str) -> Check:

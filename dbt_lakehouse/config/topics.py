@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import did_you_mean
+from dbt_lakehouse.texts import did_you_mean, listed
 from python_udfs.core.events import FORGOTTEN
 from python_udfs.registry import FORMATS
 
@@ -118,6 +118,16 @@ def unlisted_topics(given: Any, topics: Iterable[str]) -> list[str]:
         return []
     matcher = TopicMatcher(None, topic_rules(given))
     return [topic for topic in topics if matcher.formats_in_bronze(topic) is None]
+
+
+def unlisted_text(topics: Sequence[str]) -> str:
+    """A sentence about topics in bronze that ``unlisted_topics`` has found."""
+    one = len(topics) == 1
+    return (
+        f"{listed('topic' if one else 'topics', topics)}: no entry of vars.topics matches"
+        f" {'it' if one else 'them'}, so new messages of {'it' if one else 'them'} don't land from"
+        f" Kafka; if that is meant, name {'it' if one else 'them'} in vars.undecoded_topics"
+    )
 
 
 class TopicMatcher:

@@ -88,6 +88,12 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
             f' "name": "{name}"}}'
         )
     spec = {"type": declared} if isinstance(declared, str) else declared
+    # A type without quotes is an undefined name, or a number.
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("type", ""), str):
+        raise CompilationError(
+            f'column {name} has a type that is no text: a type is in quotes, "{name}":'
+            ' "decimal(12,2)"'
+        )
     if "type" not in spec or not spec.keys() <= _SPEC:
         meant = "".join(did_you_mean(each, _SPEC) for each in sorted(spec.keys() - _SPEC)[:1])
         raise CompilationError(

@@ -96,6 +96,13 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     keyless, partial = arguments["keyless"], arguments["partial"]
     namespace = arguments.get("namespace")
     title: Any = arguments.get("source_table") or arguments.get("set")
+    for name, given in (("key", key), ("columns", columns)):
+        # An undefined name of Jinja's is false, and neither.
+        if given is not None and not isinstance(given, Mapping):
+            raise CompilationError(
+                f"the change log of {title}: {name} must be a mapping of names to types,"
+                f' {name}={{"column": "type"}}'
+            )
     if namespace is None and not key and not keyless:
         raise CompilationError(
             f'the change log of {title} needs its key columns: key={{"column": "type"}}.'

@@ -33,6 +33,23 @@ def catalog_of(spark: SparkSession) -> Any:
     return java_session(spark).sessionState().catalogManager().catalog(CATALOG)
 
 
+def has_schema(spark: SparkSession, name: str) -> bool:
+    """Whether the lake has the schema. Spark takes ten times as long to find that there is nothing
+    to create.
+    """
+    # Namespace.of takes an array.
+    return bool(lake_catalog(spark).namespaceExists(_identifier(f"{name}.any").namespace()))
+
+
+def has_table(spark: SparkSession, name: str) -> bool:
+    """Whether the lake has the table ``schema.table``."""
+    return bool(lake_catalog(spark).tableExists(_identifier(name)))
+
+
+def _identifier(name: str) -> Any:
+    return java_class("org.apache.iceberg.catalog.TableIdentifier").parse(name)
+
+
 def load_table(spark: SparkSession, name: str) -> Any:
     """The table as it is now, an ``org.apache.iceberg.Table``; the name has the catalog in front.
 

@@ -6,9 +6,9 @@ says by now, and without Spark, although vars.topics has patterns in Java's synt
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
+from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher, unlisted_topics
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.decisions import moment
 from dbt_lakehouse.texts import sql_text, sql_texts
@@ -67,6 +67,14 @@ def formats_of(table: Table) -> dict[str, TopicFormats]:
         )
         for topic, each in held.items()
     }
+
+
+def no_longer_listed(table: Table, variables: Mapping[str, Any]) -> list[str]:
+    """The topics whose entry has been removed from ``vars.topics`` since other_events looked at
+    their messages, without those that ``vars.undecoded_topics`` names.
+    """
+    topics = formats_of(table).keys() - {*(variables.get("undecoded_topics") or ())}
+    return unlisted_topics(variables.get("topics"), sorted(topics))
 
 
 def kept(table: Table | None, found: Mapping[str, tuple[int, Formats]]) -> str:

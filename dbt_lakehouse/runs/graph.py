@@ -52,6 +52,10 @@ def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
 
 def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
     """The declaration of a change log."""
+    if isinstance(relation, str):
+        raise CompilationError(
+            f"current_state and history take a model, and not its name: ref('{relation}')"
+        )
     node = node_of(graph, relation)
     log: Mapping[str, Any] | None = node.config.meta.get("change_log")
     if log is None:

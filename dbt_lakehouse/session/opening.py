@@ -40,6 +40,7 @@ from dbt_lakehouse.lake.catalog import (
     refuse_unfit_to_write,
     sqlite_file,
 )
+from dbt_lakehouse.lake.iceberg import has_schema, has_table
 from dbt_lakehouse.lake.moved_catalog import refuse_closed
 from dbt_lakehouse.redaction import is_secret
 from dbt_lakehouse.session.pool import Sessions
@@ -47,8 +48,8 @@ from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.functions_archive import functions_archive, is_local
-from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
-from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, are_held, ensure_jars
+from dbt_lakehouse.spark.java import java_option, own_interrupts, start_ahead, start_java
 from dbt_lakehouse.spark.jvm import (
     accumulator_server,
     forget_gateway,
@@ -56,7 +57,7 @@ from dbt_lakehouse.spark.jvm import (
     is_stopped,
     running_context,
 )
-from dbt_lakehouse.spark.jvm_latency import spare_waits
+from dbt_lakehouse.spark.jvm_latency import spare_imports, spare_waits
 from dbt_lakehouse.telling import working
 
 # Variables that another Spark installation may have exported; each would mislead this one.
@@ -142,6 +143,21 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     return spark
 
 
+def begin_to_start(parameters: Mapping[str, str], root: Path) -> None:
+    """Begin to start the JVM of ``open_session`` with these parameters, in the background. Touches
+    no lake and fetches no jars. Raises ``ConfigurationError``.
+    """
+    settings = _absolute(parameters, root)
+    _use_own_environment(settings)
+
+    def for_command_line() -> dict[str, str] | None:
+        if not are_held(_jars(settings)):
+            return None
+        return _for_command_line(_with_ours(settings))
+
+    start_ahead(for_command_line)
+
+
 def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     """``open_session`` without checking whether the lake has moved; creates nothing in it."""
     settings = _absolute(parameters, root)
@@ -189,11 +205,7 @@ def open_to_read(
 
 def _opened_with(settings: Mapping[str, str]) -> SparkSession:
     """A session with these settings and the functions of the lake."""
-    for name in FOREIGN_ENVIRONMENT:
-        os.environ.pop(name, None)
-    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python") or sys.executable
-    if is_local(settings):
-        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    _use_own_environment(settings)
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     for logger in _LOGGERS_OF_PY4J:
@@ -208,6 +220,14 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
         raise _unusable(spark, error) from error
     look_for_damage(spark)
     return spark
+
+
+def _use_own_environment(settings: Mapping[str, str]) -> None:
+    for name in FOREIGN_ENVIRONMENT:
+        os.environ.pop(name, None)
+    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python") or sys.executable
+    if is_local(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
 
 
 def _is_not_told(record: logging.LogRecord) -> bool:
@@ -225,7 +245,7 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     no_access = [f"-D{name}=" for name in XML_ACCESS]
-    jars = [str(path) for path in ensure_jars(JARS + S3_JARS if need_s3(settings) else JARS)]
+    jars = [str(path) for path in ensure_jars(_jars(settings))]
     class_path = os.pathsep.join(jars)
     options = (
         f"{' '.join([*map(java_option, properties), *no_access])} {class_archive.java_options()}"
@@ -269,6 +289,10 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _jars(settings: Mapping[str, str]) -> tuple[Jar, ...]:
+    return JARS + S3_JARS if need_s3(settings) else JARS
+
+
 def _started(settings: Mapping[str, str]) -> SparkSession:
     """A session with these settings. Raises ``SessionError``.
 
@@ -279,14 +303,11 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
         "at spark.master and spark.driver.* in the profile (its memory is"
         " LAKEHOUSE_DRIVER_MEMORY in the one that comes with cdc_lakehouse)"
     )
-    builder = SparkSession.builder
+    spare_imports()
     try:
         if running_context() is None:
             _end_java_without(settings["spark.driver.extraClassPath"])
-            at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
-            java = gateway() or start_java(
-                SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
-            )
+            java = gateway() or start_java(_for_command_line(settings), f"{look_at}, and ")
             conf = SparkConf(_jvm=java.jvm).setAll([*settings.items()])
             try:
                 with own_interrupts():
@@ -296,13 +317,19 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                 if java.proc is not None:
                     java.proc.kill()
                 raise
-            spare_waits(context)
             _hear_its_end_quietly(context)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        return builder.getOrCreate()
+            with spare_waits(context):
+                return _session(settings)
+        return _session(settings)
     except (Py4JJavaError, CapturedException) as error:
         raise SessionError(f"Spark does not start: {error_text(error)}: look {look_at}") from error
+
+
+def _session(settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _hear_its_end_quietly(context: SparkContext) -> None:
@@ -334,8 +361,12 @@ def _end_java_without(class_path: str) -> None:
     java.proc.communicate()
 
 
-def _is_for_command_line(name: str) -> bool:
-    return name.startswith(_OF_THE_JVM) and not is_secret(name)
+def _for_command_line(settings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(_OF_THE_JVM) and not is_secret(name)
+    }
 
 
 def _prepare(spark: SparkSession) -> None:
@@ -347,8 +378,10 @@ def _prepare(spark: SparkSession) -> None:
         refuse_closed(spark)
         begin(spark)
         for schema in ("silver", "gold"):
-            spark.sql(f"create schema if not exists {CATALOG}.{schema}")
-        bronze.create_table(spark)
+            if not has_schema(spark, schema):
+                spark.sql(f"create schema if not exists {CATALOG}.{schema}")
+        if not has_table(spark, bronze.TABLE.removeprefix(f"{CATALOG}.")):
+            bronze.create_table(spark)
     except (AnalysisException, ParseException):
         # A bug of ours.
         raise

@@ -108,6 +108,11 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     return [jar.path for jar in jars]
 
 
+def are_held(jars: Sequence[Jar]) -> bool:
+    """Whether the cache has all of the jars, so that nothing has to be fetched."""
+    return all(jar.path.exists() and digest(jar.path) == jar.sha256 for jar in jars)
+
+
 def _is_held(jar: Jar) -> bool:
     if not jar.path.exists():
         return False

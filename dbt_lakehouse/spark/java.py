@@ -1,5 +1,6 @@
 """The Java for Spark: found as Spark finds it, started, and called."""
 
+import atexit
 import json
 import os
 import re
@@ -7,22 +8,24 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from pyspark import SparkConf
-from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.errors import LakehouseError, SessionError
 from dbt_lakehouse.masking import MASK_KEY
 from dbt_lakehouse.redaction import is_known
-from dbt_lakehouse.spark.jvm import java_class, java_session
+from dbt_lakehouse.spark.jvm import gateway, java_class, java_session
 
 # Only Spark's machine learning uses this module, and Java warns of it at each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
@@ -33,6 +36,8 @@ OLDEST: Final = 17
 _MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
 _RELEASE: Final = re.compile(r'^JAVA_VERSION="(\d[^"]*)"', re.MULTILINE)
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+_GATEWAY_PORT: Final = "PYSPARK_GATEWAY_PORT"
+_GATEWAY_SECRET: Final = "PYSPARK_GATEWAY_SECRET"
 # Secret environment variables by dbt's naming, and those that AWS's client reads in the JVM.
 _SECRETS: Final = "DBT_ENV_SECRET_"
 _OF_AWS: Final = "AWS_"
@@ -84,19 +89,111 @@ def _version_beside(java: Path) -> str | None:
     return None if found is None else found[1]
 
 
-def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
-    """The gateway to a new JVM for Spark. Raises ``SessionError``, with the advice, if there is
-    no Java or it ends at once.
+class _Launched(NamedTuple):
+    """A JVM that waits for py4j's calls."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+    secret: str
+
+
+class _EndedError(Exception):
+    """The JVM ended before it was ready."""
+
+
+class _Ahead(NamedTuple):
+    """A JVM that is being started for a session to come, with the command line for it."""
+
+    settings: "Future[Mapping[str, str] | None]"
+    launched: "Future[_Launched]"
+    unwanted: threading.Event
+    thread: threading.Thread
+
+    def give_up(self) -> None:
+        """End the JVM, even in the middle of its start."""
+        self.unwanted.set()
+        self.thread.join()
+        if self.launched.done() and self.launched.exception() is None:
+            launched = self.launched.result()
+            launched.process.kill()
+            launched.process.communicate()
+
+
+_ahead: _Ahead | None = None
+
+
+def start_ahead(settings: Callable[[], Mapping[str, str] | None]) -> None:
+    """Begin to start a JVM that ``start_java`` takes if it is called with the same settings, and
+    that ends with this process otherwise. ``settings`` runs in the thread that starts it, and
+    returns None if none should start. Errors are those of ``start_java``, and wait for it.
+    """
+    global _ahead
+    if _ahead is not None or gateway() is not None or _GATEWAY_PORT in os.environ:
+        return
+    given = dict(os.environ)
+    asked: Future[Mapping[str, str] | None] = Future()
+    launched: Future[_Launched] = Future()
+    unwanted = threading.Event()
+
+    def start() -> None:
+        try:
+            found = settings()
+        except (LakehouseError, OSError):
+            # Opening the lake reports it.
+            found = None
+        asked.set_result(found)
+        if found is None:
+            return
+        try:
+            launched.set_result(_launched(find_java(), found, given, unwanted))
+        except (SessionError, OSError, _EndedError, subprocess.CalledProcessError) as error:
+            launched.set_exception(error)
+
+    # A daemon: a command that ends early must not wait for it.
+    thread = threading.Thread(target=start, name="java", daemon=True)
+    _ahead = _Ahead(asked, launched, unwanted, thread)
+    thread.start()
+    atexit.register(_give_up)
+
+
+def _give_up() -> None:
+    global _ahead
+    ahead, _ahead = _ahead, None
+    if ahead is not None:
+        ahead.give_up()
+
+
+def _taken(settings: Mapping[str, str]) -> "Future[_Launched] | None":
+    """The JVM that was started ahead, once; None if there is none with these settings."""
+    global _ahead
+    if _ahead is None:
+        return None
+    if _ahead.settings.result() != settings:
+        _give_up()
+        return None
+    ahead, _ahead = _ahead, None
+    return ahead.launched
+
+
+def start_java(settings: Mapping[str, str] | None = None, advice: str = "") -> Any:
+    """The gateway to a new JVM for Spark, with the settings that its command line needs. Raises
+    ``SessionError``, with the advice, if there is no Java or it ends at once.
     """
     java = find_java()
+    if _GATEWAY_PORT in os.environ:
+        # Under spark-submit, Spark is this process's parent.
+        return launch_gateway()
+    settings = settings or {}
     try:
         with _interrupted_later():
-            return _launched(java, conf)
-    except (PySparkRuntimeError, subprocess.CalledProcessError) as error:
-        if isinstance(error, PySparkRuntimeError) and (
-            error.getCondition() != "JAVA_GATEWAY_EXITED"
-        ):
-            raise
+            ahead = _taken(settings)
+            launched = (
+                _launched(java, settings, os.environ, threading.Event())
+                if ahead is None
+                else ahead.result()
+            )
+            return _connected(launched)
+    except (_EndedError, subprocess.CalledProcessError) as error:
         # Its output has gone to standard error.
         raise SessionError(
             f"Spark's JVM ({java}) ended before it was ready, its output is above: look"
@@ -104,50 +201,80 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
         ) from error
 
 
-def _launched(java: str, conf: SparkConf | None) -> Any:
-    """PySpark's gateway to a JVM with the command line that Spark's launcher makes for
-    ``bin/spark-class``, without ``_OF_VECTORS``.
+def _connected(launched: _Launched) -> Any:
+    """PySpark's gateway to the JVM."""
+    address = {_GATEWAY_PORT: str(launched.port), _GATEWAY_SECRET: launched.secret}
+    with environment(address):
+        connected = launch_gateway()
+    connected.proc = launched.process
+    return connected
+
+
+def _launched(
+    java: str,
+    settings: Mapping[str, str],
+    given: Mapping[str, str],
+    unwanted: threading.Event,
+) -> _Launched:
+    """A JVM with the command line that Spark's launcher makes for ``bin/spark-class``, without
+    ``_OF_VECTORS``. Raises ``_EndedError``, also if it has become unwanted.
+
+    PySpark's ``launch_gateway`` does the same, with this process's environment, which is not a
+    thread's to change.
     """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Under spark-submit, Spark is this process's parent.
-        return launch_gateway()
     home = _find_spark_home()
-    # The variables that the script and PySpark set for it.
-    ours = {
+    variables = {
+        # Spark gets what the profile takes from the others as settings.
+        **{name: value for name, value in given.items() if not _is_told(name, value)},
+        # Those that the script and PySpark set for it.
         "PYTHONHASHSEED": "0",
         "SPARK_CONF_DIR": f"{home}/conf",
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": home,
         "SPARK_SCALA_VERSION": "2.13",
-        # Spark gets what the profile takes from these as settings.
-        **dict.fromkeys(filter(_is_told, os.environ)),
     }
-    settings = [part for each in (conf or SparkConf(False)).getAll() for part in _setting(*each)]
-    given = shlex.split(os.environ.get(_ARGUMENTS, "pyspark-shell"))
+    options = [part for each in settings.items() for part in _setting(*each)]
+    more = shlex.split(given.get(_ARGUMENTS, "pyspark-shell"))
     # The launcher needs only its own jar of all of Spark's, and starts in half of the time.
     (jar,) = Path(home, "jars").glob("spark-launcher_*.jar")
     launcher = [java, *_FOR_A_MOMENT, "-cp", str(jar), "org.apache.spark.launcher.Main"]
-    with environment(ours):
-        made = subprocess.run(
-            [*launcher, "org.apache.spark.deploy.SparkSubmit", *settings, *given],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-        program, *arguments = made.partition("\0\n")[2].split("\0")[:-1]
-        command = shlex.join(each for each in arguments if each != _OF_VECTORS)
-        with environment({_ARGUMENTS: command}):
-            # PySpark's own script would be the program, and these its arguments.
-            return launch_gateway(None, {"executable": shutil.which(program)})
+    made = subprocess.run(
+        [*launcher, "org.apache.spark.deploy.SparkSubmit", *options, *more],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    command = made.partition("\0\n")[2].split("\0")[:-1]
+    with tempfile.TemporaryDirectory() as folder:
+        # Java renames the file into place once it is complete.
+        told = Path(folder, "connection")
+        process = subprocess.Popen(
+            [each for each in command if each != _OF_VECTORS],
+            env={**variables, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+            # It ends with this.
+            stdin=subprocess.PIPE,
+            # Ctrl-C is for Python, which cancels Spark's jobs.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+        while not told.exists():
+            if unwanted.is_set():
+                process.kill()
+            if process.poll() is not None and not told.exists():
+                process.communicate()
+                raise _EndedError
+            time.sleep(0.01)
+        with told.open("rb") as stream:
+            return _Launched(process, read_int(stream), UTF8Deserializer().loads(stream))
 
 
-def _is_told(variable: str) -> bool:
+def _is_told(variable: str, value: str) -> bool:
     """Whether an environment variable is a secret that the JVM does not need."""
     return (
         variable == MASK_KEY
         or variable.startswith(_SECRETS)
-        or (is_known(os.environ[variable]) and not variable.startswith(_OF_AWS))
+        or (is_known(value) and not variable.startswith(_OF_AWS))
     )
 
 

@@ -1,9 +1,15 @@
-"""Needless waits of Spark's JVM for which there is no setting."""
+"""Needless waits of Spark's JVM, and of calls to it, for which there is no setting."""
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from py4j import protocol
 from pyspark import SparkContext
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from dbt_lakehouse.spark.java import compiled
 from dbt_lakehouse.spark.jvm import (
@@ -17,8 +23,32 @@ from dbt_lakehouse.spark.jvm import (
 _HERE: Final = Path(__file__).parent
 
 
-def spare_waits(context: SparkContext) -> None:
-    """Let the JVM of a new session create files and answer without waiting.
+class _Scalars(NumpyScalarConverter):
+    def can_convert(self, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.generic)
+
+
+class _Arrays(NumpyArrayConverter):
+    def can_convert(self, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
+
+
+def spare_imports() -> None:
+    """Let py4j tell NumPy's types by themselves: PySpark's way imports its helpers of tests at the
+    first call, and with them pandas where it is installed, for up to a second.
+    """
+    own = {NumpyScalarConverter: _Scalars, NumpyArrayConverter: _Arrays}
+    for number, converter in enumerate(protocol.INPUT_CONVERTER):
+        if type(converter) in own:
+            protocol.INPUT_CONVERTER[number] = own[type(converter)]()
+
+
+@contextmanager
+def spare_waits(context: SparkContext) -> Iterator[None]:
+    """Let the JVM of a new session create files and answer without waiting, from the end of the
+    block on, which creates the session meanwhile.
 
     Without its native library, which PySpark doesn't bring, Hadoop starts a process (``chmod``)
     for each file that it creates, and one for the file of its checksum: 40 of them for each table
@@ -26,14 +56,26 @@ def spare_waits(context: SparkContext) -> None:
     The JVM's TCP (Nagle's algorithm) holds each piece until the one before is acknowledged, which
     Linux does after 40 ms: 17 times in a run of one table.
     """
-    _use_own_local_files(context)
-    _answer_at_once()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="compiler") as pool:
+        # A third of a second, most of it to load the compiler.
+        classes = pool.submit(_compiled)
+        yield
+    files, answers = classes.result()
+    _use_own_local_files(context, files)
+    _answer_at_once(answers)
 
 
-def _use_own_local_files(context: SparkContext) -> None:
+def _compiled() -> tuple[Any, Any]:
+    try:
+        return compiled(_HERE / "LocalFiles.java"), compiled(_HERE / "Answers.java")
+    finally:
+        # The thread's own, for which the JVM holds a thread.
+        close_connection()
+
+
+def _use_own_local_files(context: SparkContext, own: Any) -> None:
     file_system = java_class("org.apache.hadoop.fs.FileSystem")
     scheme = java_class("java.net.URI")("file:///")
-    own = compiled(_HERE / "LocalFiles.java")
     settings = java_class("org.apache.hadoop.conf.Configuration")(hadoop_settings(context))
     settings.setClassLoader(own.getClassLoader())
     settings.set("fs.file.impl", own.getName())
@@ -43,8 +85,8 @@ def _use_own_local_files(context: SparkContext) -> None:
     file_system.get(scheme, settings)
 
 
-def _answer_at_once() -> None:
-    (made,) = compiled(_HERE / "Answers.java").getConstructors()
+def _answer_at_once(own: Any) -> None:
+    (made,) = own.getConstructors()
     listener = made.newInstance(java_array("java.lang.Object", []))
     gateway().java_gateway_server.addListener(listener)
     # This thread's connection is older than the listener; the next command opens another.

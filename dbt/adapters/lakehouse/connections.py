@@ -1,7 +1,7 @@
 """Connections to the lake: each thread of dbt has a Spark session of its own."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 # The commands that write tables from what they read of others; a run-operation's macro may do so.
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
+# The commands for which Spark starts in any case, if the project is well.
+COMMANDS_WITH_SPARK: Final = COMMANDS_THAT_LAND | {"retry", "seed", "show", "snapshot", "test"}
+# The commands that warn of contracts which do not fit.
+COMMANDS_WITH_CONTRACTS: Final = COMMANDS_THAT_LAND | {"compile", "retry"}
 # The commands that leave a report.
 COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
 
@@ -211,6 +215,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(profile, mp_context)
         self.late_inserts: Final = LateInserts()
+        # See ``Declared.contracts_that_fail``; asked once.
+        self.contracts_that_fail: Callable[[], list[str]] | None = None
         # `dbt debug` passes only a profile.
         self.command = "debug"
         self._variables: dict[str, Any] = {}
@@ -232,6 +238,17 @@ class LakehouseConnectionManager(SparkConnectionManager):
         self._running: RunningNodes | None = None
         if isinstance(profile, RuntimeConfig):
             self._running = RunningNodes(profile.args, self._how_far)
+        if self.command in COMMANDS_WITH_SPARK:
+            self._begin_to_start_spark()
+
+    def _begin_to_start_spark(self) -> None:
+        """Start Spark's JVM while dbt parses the project; if that fails, it is ended."""
+        # Imported here: other commands should not pay for it.
+        from dbt_lakehouse.session.opening import begin_to_start
+
+        # Opening the lake reports it.
+        with suppress(LakehouseError):
+            begin_to_start(self.project().parameters, self._root)
 
     def _how_far(self) -> str:
         """The progress of Spark, see ``spark.progress.tasks_of``."""
@@ -273,11 +290,20 @@ class LakehouseConnectionManager(SparkConnectionManager):
         if connection.state == ConnectionState.OPEN:
             return connection
         connection.handle = LakehouseHandle(self._session)
+        self.warn_of_contracts()
         if not self.only_compiles:
             # The run's lock is taken before anything is read.
             _ = connection.handle.session
         connection.state = ConnectionState.OPEN
         return connection
+
+    def warn_of_contracts(self) -> None:
+        """Warn once of contracts that will stop their models, before Spark starts."""
+        with self.lock:
+            ask, self.contracts_that_fail = self.contracts_that_fail, None
+        if ask is not None and self.command in COMMANDS_WITH_CONTRACTS:
+            for sentence in ask():
+                LOGGER.warning(sentence)
 
     def _session(self) -> tuple[LakeSession, Sessions]:
         """A session for a connection, and the lake's sessions, to which it is returned."""

@@ -8,8 +8,10 @@ from typing import Any, Final
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.findings import Findings
 from dbt.adapters.lakehouse.lake import SparkLake
+from dbt_lakehouse.config.topics import unlisted_text
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.stalled import TopicsStalledError
+from dbt_lakehouse.runs.formats import no_longer_listed
 from dbt_lakehouse.telling import telling
 
 
@@ -40,7 +42,16 @@ class Landing:
         with telling(LOGGER.info):
             landed = land_configured(self._lake.spark, connections.project())
         self._stalled, self._landed = landed.stalled, landed.sentences
+        self._warn_of_unlisted()
         return landed.sentences
+
+    def _warn_of_unlisted(self) -> None:
+        events = self._lake.catalog.look_at(self._lake.catalog.relation_of("other_events"))
+        if events is None:
+            return
+        unlisted = no_longer_listed(events, self._lake.connections.project().variables)
+        if unlisted:
+            LOGGER.warning(unlisted_text(unlisted))
 
     def end(self, results: Sequence[Any]) -> None:
         """Store dbt's results for the run's report, and raise the errors of topics that ``land``

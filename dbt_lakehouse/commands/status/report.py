@@ -11,6 +11,7 @@ import msgspec
 
 from dbt_lakehouse.commands.sql.drawing import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run, Table
+from dbt_lakehouse.config.topics import unlisted_text
 from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = (
@@ -96,7 +97,7 @@ class Report:
         if facts.last_run is not None:
             lines.append(_run_text(facts.last_run))
         lines += [_unread_text(each) for each in facts.tables if each.unread_keys]
-        lines += [_unlisted_text(each) for each in self.unlisted]
+        lines += [printable(unlisted_text([each])) for each in self.unlisted]
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
@@ -170,13 +171,6 @@ def _unread_text(table: Table) -> str:
         f"{table.table}: a full snapshot that ended at {table.unread_since} did not read"
         f" {counted(table.unread_keys or 0, 'key')} that the table has: their deletes may be lost."
         f" With reconcile_snapshots=true in {table.upstream} they end"
-    )
-
-
-def _unlisted_text(topic: str) -> str:
-    return printable(
-        f"topic {topic}: no entry of vars.topics matches it, so new messages of it don't land from"
-        " Kafka; if that is meant, name it in vars.undecoded_topics"
     )
 
 

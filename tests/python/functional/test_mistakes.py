@@ -352,6 +352,7 @@ def test_macros_that_take_the_place_of_ours(
         (("why", "orders", "7"), "'--table': `lakehouse why --help` shows its usage"),
         (("status", "--frmt"), "'--frmt': `lakehouse status --help` shows its usage"),
         (("land",), "land needs either capture FILES or --kafka"),
+        (("land", "--captures", "a b.jsonl"), "without an option: lakehouse land 'a b.jsonl'"),
         (("sql", "select 1", "--csv", "--json"), "--csv, --json: which? Rows are printed in one"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",

@@ -14,7 +14,7 @@ from small_project import small_project
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.catalog import absolute
-from dbt_lakehouse.session.opening import _is_for_command_line, _with_ours
+from dbt_lakehouse.session.opening import _for_command_line, _with_ours
 from dbt_lakehouse.session.project import ProjectOptions, load
 from dbt_lakehouse.spark.functions_archive import functions_archive
 from dbt_lakehouse.spark.java import start_java
@@ -66,7 +66,7 @@ def _object(spark: Any, name: str) -> Any:
 
 def submitted(spark: Any, settings: dict[str, str], **environment: str) -> dict[str, str]:
     """The settings that `spark-submit` starts the driver with, as PySpark calls it."""
-    given = {name: value for name, value in settings.items() if _is_for_command_line(name)}
+    given = _for_command_line(settings)
     texts = [text for name, value in given.items() for text in ("--conf", f"{name}={value}")]
     scala = spark.scala.jdk.javaapi.CollectionConverters
     words, variables = spark.java.util.ArrayList(), spark.java.util.HashMap(environment)

@@ -57,7 +57,7 @@ class Told(NamedTuple):
     stderr: str
 
 
-def status(lake: Lake, *arguments: str, **variables: Any) -> Told:
+def status(lake: Lake, *arguments: str, command: str = "status", **variables: Any) -> Told:
     options = ["--project-dir", str(lake.project)]
     options += ["--profiles-dir", str(lake.project / "profiles")]
     options += ["--vars", json.dumps({"captures": [], "as_of": DEMO_AS_OF, **variables})]
@@ -69,7 +69,7 @@ def status(lake: Lake, *arguments: str, **variables: Any) -> Told:
     ):
         environment.setenv("LAKEHOUSE_LAKE", lake.environment["LAKEHOUSE_LAKE"])
         with pytest.raises(SystemExit) as ended:
-            main(["status", *arguments, *options])
+            main([command, *arguments, *options])
     return Told(ended.value.code, out.getvalue(), error.getvalue())
 
 
@@ -203,6 +203,13 @@ def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
     assert "topic legacy.audit: none of its 2 payloads could be decoded" in found.stdout
     assert "topic legacy.audit: no entry of vars.topics matches it" in found.stdout
     assert "no entry of vars.topics" not in status(demo).stdout
+    # By what other_events has looked at, which a run asks too.
+    fewer = [{"pattern": "(aerospike|arcion|lindorm).*", "format": "aerospike_json"}]
+    found = status(demo, command="doctor", topics=fewer)
+    assert found.code == 0
+    (told,) = (line for line in found.stdout.splitlines() if line.split()[1] == "topics")
+    topics = "debezium.inventory.products, debezium.sales.orders"
+    assert told.startswith(f"warn topics   topics {topics}: no entry of vars.topics matches them,")
     # With the project's own vars it has passed when the demo was built.
     name = "no_topic_is_all_quarantined"
     named = demo.outcomes("test", "-s", name, as_of=DEMO_AS_OF, undecoded_topics=["other"])

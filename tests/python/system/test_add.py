@@ -12,9 +12,10 @@ import pytest
 from debezium_messages import dumps
 from kafka_topics import Kafka, Outgoing
 from lakes import Lake, topic_entries
+from metadata import row, table
 
 from dbt_lakehouse.commands import add as add_module
-from dbt_lakehouse.commands.add import Addition, add, built_text
+from dbt_lakehouse.commands.add import Addition, add, built_text, others_text
 from dbt_lakehouse.commands.add_dry_run import foresee
 from dbt_lakehouse.commands.generate.command import refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
@@ -212,3 +213,25 @@ def test_what_warns_is_told_of_a_build() -> None:
     assert built_text(results) == (
         "built 1 model, 2 tests passed\n  warning: quarantine_rate: Got 1 result"
     )
+
+
+def test_events_of_other_tables_that_a_build_has_taken_are_told() -> None:
+    def model(name: str, schema: str, *upstreams: str, **meta: object) -> SimpleNamespace:
+        node = SimpleNamespace(resource_type="model", name=name, alias=name, schema=schema)
+        node.unique_id = f"model.depot.{name}"
+        node.depends_on = SimpleNamespace(nodes=[f"model.depot.{each}" for each in upstreams])
+        node.config = SimpleNamespace(meta=meta)
+        return SimpleNamespace(node=node, status="success")
+
+    logs = ["parcels_changes", "orders_changes", "quiet_changes", "failed_changes"]
+    results = [model(name, "silver", change_log={}) for name in logs]
+    results += [model("parcels", "gold", "parcels_changes"), model("orders", "gold", logs[1])]
+    before, after = table(row(1)), table(row(1, 2))
+    assert after.chain[0].made_at > before.chain[0].made_at
+    tables = {f"silver.{name}": after for name in logs[:2]} | {"silver.quiet_changes": before}
+    tables["gold.orders"] = after
+    began = after.chain[0].made_at
+    assert others_text(results, ["gold.parcels"], tables, began) == (
+        "the build also brought other tables up to date: silver.orders_changes 1 event"
+    )
+    assert others_text(results, ["gold.parcels", "gold.orders"], tables, began) == ""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 from dbt_common.exceptions import CompilationError
+from jinja2 import Undefined
 
 from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.status.tables import _SET_LESS
@@ -241,6 +242,11 @@ def test_which_events_are_a_logs(
     ("but", "message"),
     [
         ({"key": {}}, "the change log of orders needs its key columns"),
+        ({"key": "id"}, "the change log of orders: key must be a mapping of names to types, key={"),
+        ({"columns": ["title"]}, "columns must be a mapping of names"),
+        # A type without quotes is an undefined name of Jinja's.
+        ({"columns": {"total": Undefined(name="decimal")}}, 'a type is in quotes, "total": "dec'),
+        ({"columns": {"total": {"type": 12.2}}}, "column total has a type that is no text"),
         ({"keyless": True}, "it can have neither a key nor partial images"),
         ({"key": {}, "keyless": True, "partial": True}, "neither a key nor partial images"),
         ({"columns": {"_position": "string"}}, "a column can't be called _position"),

@@ -5,7 +5,7 @@ from typing import cast
 
 from metadata import row, table
 
-from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
+from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher, unlisted_text
 from dbt_lakehouse.runs.formats import (
     PROPERTY,
     TopicFormats,
@@ -13,6 +13,7 @@ from dbt_lakehouse.runs.formats import (
     formats_of,
     formats_then,
     kept,
+    no_longer_listed,
 )
 
 JSON = Formats.only("debezium_json")
@@ -34,6 +35,23 @@ def test_a_message_keeps_the_format_that_its_topic_had() -> None:
     # Of a table that is made anew, today's are those of all.
     anew = table(row(1), properties={PROPERTY: kept(None, {"a": (10, MAXWELL)})})
     assert formats_of(anew) == {"a": TopicFormats.always(MAXWELL)}
+
+
+def test_a_topic_whose_entry_is_gone_is_named_unless_that_is_known() -> None:
+    looked = dict.fromkeys(("a", "b", "c", "d"), (10, JSON))
+    held = table(row(1), properties={PROPERTY: kept(None, looked)})
+    variables = {
+        "topics": [{"topic": "a", "format": "maxwell_json"}],
+        "undecoded_topics": ["d"],
+    }
+    unlisted = no_longer_listed(held, variables)
+    assert unlisted == ["b", "c"]
+    assert unlisted_text(unlisted).startswith(
+        "topics b, c: no entry of vars.topics matches them, so new messages of them don't land"
+    )
+    variables["topics"] = [{"pattern": "[abc]", "format": "debezium_json"}]
+    assert no_longer_listed(held, variables) == []
+    assert no_longer_listed(table(row(1)), {}) == []
 
 
 def test_it_is_told_in_sql() -> None:

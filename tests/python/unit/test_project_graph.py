@@ -3,7 +3,7 @@
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.runs.graph import refuse_other_sql
+from dbt_lakehouse.runs.graph import log_of, refuse_other_sql
 
 CALL = '{{ current_state(ref("orders_changes"), columns=["a"]) }}'
 
@@ -49,3 +49,8 @@ def test_other_sql_around_it(text: str) -> None:
         refuse_other_sql({"name": "orders", "raw_code": text}, "current_state")
     for part in ("orders: ", "where=", "on top"):
         assert part in str(caught.value)
+
+
+def test_the_name_of_a_log_in_place_of_its_model() -> None:
+    with pytest.raises(CompilationError, match=r"take a model, .* ref\('orders_changes'\)"):
+        log_of({}, "orders_changes")

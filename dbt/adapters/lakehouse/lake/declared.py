@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dbt.adapters.base.relation import BaseRelation
+from dbt_common.exceptions import CompilationError
 
 from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
@@ -77,8 +79,9 @@ class Declared(LakePart):
     def follows(self, model: Any) -> bool:
         """Whether the columns of a gold table's or history's change log follow the source."""
         node = self._lake.nodes.get(model["unique_id"])
-        if node is None or not graph.is_of_log(node):
-            return False
+        return node is not None and graph.is_of_log(node) and self._follows(node)
+
+    def _follows(self, node: Any) -> bool:
         return bool(graph.log_node(self._lake.nodes, node).config.meta["change_log"].get("follow"))
 
     def log_of_model(self, model: BaseRelation) -> BaseRelation:
@@ -100,6 +103,22 @@ class Declared(LakePart):
                 of = graph.fold_of_model(self._lake.nodes, node, declared)
                 model = node.to_dict()
                 self.check_contract(model, of, graph.columns_of_model(node, of))
+
+    def contracts_that_fail(self) -> list[str]:
+        """A sentence for each model of this command whose contract is certain to fail, without
+        looking at the lake.
+        """
+        chosen = {*selected_resources.SELECTED_RESOURCES}
+        found = []
+        for node in self._lake.nodes.values():
+            if node.unique_id in chosen and graph.is_of_log(node) and node.contract.enforced:
+                # Another mistake is reported when the model is compiled.
+                with suppress(CompilationError):
+                    of = graph.fold_of_model(self._lake.nodes, node)
+                    made = of.typed(graph.columns_of_model(node, of))
+                    columns = node.to_dict()["columns"]
+                    found.append(contracts.foreseen(node.name, columns, made, self._follows(node)))
+        return [sentence for sentence in found if sentence is not None]
 
     def may_leave(self, changes: BaseRelation, of: Fold) -> bool:
         """Whether any event of a log may leave columns unchanged."""
