@@ -29,6 +29,9 @@ from dbt_lakehouse.spark.jvm import gateway, java_class, java_session
 
 # Only Spark's machine learning uses this module, and Java warns of it at each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
+# Ctrl-C is for Python, which cancels Spark's jobs. A shell ignores it for the JVM, since code of
+# Python's between fork and exec may find another thread's locks taken.
+_DEAF: Final = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh")
 # For a JVM that ends before optimized compilation would pay off.
 _FOR_A_MOMENT: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OLDEST: Final = 17
@@ -141,12 +144,16 @@ def start_ahead(settings: Callable[[], Mapping[str, str] | None]) -> None:
         except (LakehouseError, OSError):
             # Opening the lake reports it.
             found = None
+        # Any error: whoever waits for an answer would wait forever.
+        except Exception as error:
+            asked.set_exception(error)
+            return
         asked.set_result(found)
         if found is None:
             return
         try:
             launched.set_result(_launched(find_java(), found, given, unwanted))
-        except (SessionError, OSError, _EndedError, subprocess.CalledProcessError) as error:
+        except Exception as error:
             launched.set_exception(error)
 
     # A daemon: a command that ends early must not wait for it.
@@ -251,12 +258,10 @@ def _launched(
         # Java renames the file into place once it is complete.
         told = Path(folder, "connection")
         process = subprocess.Popen(
-            [each for each in command if each != _OF_VECTORS],
+            [*_DEAF, *(each for each in command if each != _OF_VECTORS)],
             env={**variables, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
             # It ends with this.
             stdin=subprocess.PIPE,
-            # Ctrl-C is for Python, which cancels Spark's jobs.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         )
         while not told.exists():
             if unwanted.is_set():
