@@ -132,7 +132,7 @@ def test_transactions_land_as_in_batches(lake: Lake, kafka: Kafka) -> None:
 
 
 # In CI, test_kafka_crashes has both modes in turn with upkeep between them, and
-# test_kafka_batch (test_bronze_alone_tells_where_to_go_on) each upkeep.
+# test_kafka_batch (test_bronze_alone_tells_where_to_go_on) all of it.
 @pytest.mark.long
 def test_each_mode_goes_on_where_the_other_ended_whatever_was_done_to_bronze(
     lake: Lake, kafka: Kafka
