@@ -34,11 +34,11 @@ _OF_FIXTURES: Final = {"demo": "demo", "built": "rows"}
 
 # What takes minutes: begun last, it would leave a process without work.
 _LONGEST: Final = (
-    *("kafka", "demo", "test_maintenance", "rows", "test_catalogs", "test_forget"),
-    "test_real_source",
-    *("test_scenarios", "test_shared_catalog", "test_run_crashes", "test_composite_keys"),
-    *("test_upstreams", "test_package", "test_cluster", "test_redrive", "test_generate"),
-    *("test_deleted_rows", "test_source_order", "test_reconciled_snapshots"),
+    *("kafka", "demo", "rows", "test_forget", "test_maintenance", "test_generate"),
+    *("test_history_news", "test_deleted_rows", "test_scenarios", "test_composite_keys"),
+    *("test_catalogs", "test_upstreams", "test_real_source", "test_package", "test_cluster"),
+    *("test_run_crashes", "test_truncates", "test_wrong_rows", "test_other_events"),
+    *("test_source_order", "test_schema_drift", "test_schema_registry", "test_redrive"),
 )
 
 # Modules of helpers, one of which each test has that opens a lake.

@@ -333,18 +333,26 @@ def test_why_a_deleted_row_is_no_live_one(built: Built) -> None:
     assert [each.fate for each in answer.events] == ["applied", "delete"]
 
 
-def test_as_one_statement_it_is_the_same(built: Built) -> None:
+@pytest.mark.parametrize(
+    ("source", "deletes"),
+    [
+        (METERS, "silver.set_less_deletes"),
+        # It needs less.
+        pytest.param(TICKETS, None, marks=pytest.mark.long),
+    ],
+    ids=["meters", "tickets"],
+)
+def test_as_one_statement_it_is_the_same(built: Built, source: Source, deletes: str | None) -> None:
     """What `dbt show` shows."""
     lake = built.lake.lake
     with lake.dbt_folders():
         graph = read_manifest(lake.load()).nodes
-    for source, deletes in ((METERS, "silver.set_less_deletes"), (TICKETS, None)):
-        table = source.table
-        fold = fold_of_model(graph, node_named(graph, table))
-        held = f"select * from gold.{table}"
-        shown = rows_of_all(fold, f"silver.{table}_changes", deletes, as_of_text(LAST))
-        for one, other in ((shown, held), (held, shown)):
-            assert lake.sql(f"select * from ({one}) except all select * from ({other})") == []
+    table = source.table
+    fold = fold_of_model(graph, node_named(graph, table))
+    held = f"select * from gold.{table}"
+    shown = rows_of_all(fold, f"silver.{table}_changes", deletes, as_of_text(LAST))
+    for one, other in ((shown, held), (held, shown)):
+        assert lake.sql(f"select * from ({one}) except all select * from ({other})") == []
 
 
 # In CI, test_source_order (test_another_order_makes_the_log_and_its_tables_anew) changes a

@@ -157,7 +157,7 @@ LOG, ONLY = "the log decides, and no version begins before the one before it", "
 LATE, NEW_KEY = "what lands late takes its place in the log", "and begins the new row's"
 
 
-# One change of each history, so that one run of the tests judges three.
+# One change of each history, so that one run of the tests judges three. One run is in CI.
 @pytest.mark.parametrize(
     "changes",
     [
@@ -179,6 +179,7 @@ LATE, NEW_KEY = "what lands late takes its place in the log", "and begins the ne
                 "tickets_history": f"set is_current = false where {of_example(LOG, 40)}",
             },
             id="a deleted row is current, another value, a current version isn't called so",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {
@@ -189,6 +190,7 @@ LATE, NEW_KEY = "what lands late takes its place in the log", "and begins the ne
                 f"{of_example(LATE, 10)}",
             },
             id="ends that no event explains, another position",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {
@@ -199,6 +201,7 @@ LATE, NEW_KEY = "what lands late takes its place in the log", "and begins the ne
                 f"{of_example(NEW_KEY)}",
             },
             id="a value of a closed version, too early a begin, too late an end",
+            marks=pytest.mark.long,
         ),
     ],
 )

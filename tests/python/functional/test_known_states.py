@@ -132,14 +132,12 @@ def test_only_keys_that_may_be_late_are_looked_up(orders: Watched) -> None:
     assert orders.evaluated["unsettled"] == 1
     assert orders.newest == Newest(41, 41)
 
-
-def test_a_table_that_remembers_no_newest_looks_all_up(orders: Watched) -> None:
-    orders.run(change(0, 10, "c", 1), change(1, 11, "d", 2))
+    # A table that remembers no newest looks all up.
     note(orders.lake.spark, "gold.orders", {NEWEST: ""})
     assert orders.newest is None
-    orders.run(change(2, 20, "u", 1), change(3, 21, "c", 3))
+    orders.run(change(9, 50, "u", 1), change(10, 51, "c", 5))
     assert orders.evaluated["unsettled"] == 2
-    assert orders.newest == Newest(21, 21)
+    assert orders.newest == Newest(51, 51)
 
 
 # In CI, test_truncates has truncates that come late, against the reference.
@@ -153,6 +151,8 @@ def test_a_state_from_before_a_truncate_counts_no_more(orders: Watched) -> None:
     orders.run(change(5, 15, "c", 1, made=8))
 
 
+# In CI, test_key_updates has keys that updates replace, against the reference.
+@pytest.mark.long
 def test_a_first_load_remembers_the_key_that_an_update_replaces(orders: Watched) -> None:
     renamed = change(1, 20, "u", 2)
     value = json.loads(renamed.value or b"")
@@ -163,7 +163,7 @@ def test_a_first_load_remembers_the_key_that_an_update_replaces(orders: Watched)
     assert orders.remembered() == [('{"order_id":1}', 1)]
 
 
-# In CI, the test before it has another absent key that a first load remembers.
+# In CI, the test behind it has another absent key that a first load remembers.
 @pytest.mark.long
 def test_a_first_load_remembers_the_key_that_has_expired(profiles: Watched) -> None:
     profiles.run(write(0, 10, 1, expires=30), write(1, 11, 2))

@@ -280,7 +280,6 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     expected = {**known, 0: "unread", 2: "unread", 200: "unread"}
     del expected[1]
     assert statuses(lake) == expected
-    consistent(lake)
 
     # What belongs before what is known is folded from the rewritten log.
     late = order(ORDERS, 0, START + MINUTE, "u", 0, "late")._replace(partition=1)

@@ -148,6 +148,8 @@ def test_a_log_that_is_declared_later_takes_its_events_over(shop: Shop) -> None:
     assert shop.gold("returns") == {1: "r", 2: "s"}
 
 
+# In CI, the next test has such a log too.
+@pytest.mark.long
 def test_what_a_log_took_that_is_not_there_any_more_is_kept_again(shop: Shop) -> None:
     shop.declare("orders")
     kept = [(1, "insert", "returns"), INVALID, TOMBSTONE, (5, "insert", "returns")]
@@ -188,6 +190,8 @@ def test_a_name_may_be_written_with_escapes(shop: Shop) -> None:
     assert shop.logged("orders") == [0, 4, 6, 9]
 
 
+# In CI, the next test makes both tables anew.
+@pytest.mark.long
 def test_a_rebuilt_log_has_the_same_rows(shop: Shop) -> None:
     before = shop.rows("orders")
     shop.run("--full-refresh", "-s", "orders_changes")

@@ -166,6 +166,8 @@ def test_a_crash_between_append_and_delete_is_made_good(lake: Lake) -> None:
     assert sorted_rows(lake.read("silver.other_events")) == sorted_rows(after)
 
 
+# In CI, test_a_topic_of_several_formats makes the events anew.
+@pytest.mark.long
 def test_a_full_refresh_gives_the_same(lake: Lake) -> None:
     gold = {name: sorted_rows(lake.read(f"gold.{name}")) for name in ("orders", "profiles")}
     run(lake, *MODELS, "--full-refresh", entries=configured(ERP, OTHER))

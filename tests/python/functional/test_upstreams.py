@@ -142,7 +142,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Upstreams:
         *(change(log.name, 2, "c", 2, "second") for log in ROLLED),
         change("revived", 2, "d", 1, "first"),
     )
-    succeeded(upstreams.run())
+    with_news = ("revived", "revived_history", *(log.name for log in ROLLED))
+    succeeded(upstreams.run("-s", *(f"+{name}" for name in with_news)))
     return upstreams
 
 

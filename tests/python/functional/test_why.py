@@ -4,7 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import compacted_tables
 import history_tables
@@ -143,7 +143,17 @@ def reason_of(events: Sequence[tuple[Change, Fate]], state: State) -> Reason:
     return reasons.get(last.operation, Reason.EXPIRED)
 
 
-@pytest.mark.parametrize("source", [each for _, each in SOURCES], ids=lambda each: each.table)
+# Others of the same kinds.
+IN_SOAK: Final = ("gauges", "shipments", "tickets")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(each, id=each.table, marks=[pytest.mark.long] if each.table in IN_SOAK else [])
+        for _, each in SOURCES
+    ],
+)
 def test_each_key_of_a_table_is_explained(asked: Asked, source: Source) -> None:
     landed = asked.built.lake.landed
     rows = expected_state(source, landed, LAST).rows

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -11,16 +12,17 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 from urllib.request import urlopen
 
 import pytest
 import yaml
 from commands import lakehouse, wait_until
 from kafka_topics import Kafka, Outgoing
-from lakes import Lake, Rows, copy_project
+from lakes import Lake, Rows
 from report_pages import Page
 from small_messages import order
+from small_project import small_project
 from streams import MINUTE, ORDERS, START
 
 from dbt_lakehouse.cli import main
@@ -61,7 +63,11 @@ models:
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("cycles")
-    project = copy_project(folder / "project")
+    # Each change of a file has dbt parse: a small project is parsed sooner.
+    project = small_project(folder / "project")
+    for file in (ROOT / "models").glob("*/orders*"):
+        if file.stem in ("orders", "orders_changes"):
+            shutil.copy(file, project / file.relative_to(ROOT))
     for name, text in FILES.items():
         (project / name).write_text(text)
     contract = project / "models" / "gold" / "orders.yml"
@@ -114,21 +120,30 @@ def status(lake: Lake, *places: str) -> Any:
     return topic
 
 
+ENTRY: Final = {"topic": "cycles", "land_as": ORDERS, "format": "debezium_json"}
+CHOSEN: Final = ("-s", "+orders paid_orders +returns", "--maintain-every", "0.1")
+
+
+def in_order(lake: Lake, messages: int) -> None:
+    """So many messages have landed, each once."""
+    rows = lake.read("bronze.raw_payloads")
+    places = {(row["topic"], row["partition"], row["offset"]) for row in rows}
+    assert len(rows) == len(places) == messages
+
+
 def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: Path) -> None:
     began = time.time()
     topic = kafka.create("cycles", 2)
-    entry = {"topic": topic, "land_as": ORDERS, "format": "debezium_json"}
     other = kafka.create("cycles-returns", 1)
     missing = {"topic": "cycles-not-there", "format": "debezium_json"}
-    topics = [entry, missing, {"topic": other, "format": "debezium_json"}]
+    topics = [ENTRY, missing, {"topic": other, "format": "debezium_json"}]
     kafka.send(topic, [change(0, "c", 1, "new"), change(1, "c", 2, "new"), change(2, "c", 3)])
     kafka.send(other, [returned(0, "c", 2, "sent back")])
     log = lake.project / "models" / "silver" / "orders_changes.sql"
     contract = lake.project / "models" / "gold" / "orders.yml"
     declared, alive = log.read_text(), tmp_path / "alive"
     places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
-    chosen = ("-s", "+orders paid_orders +returns", "--maintain-every", "0.1")
-    options = (*BUILDS, *chosen, "--liveness", str(alive), "--page", "0", *places)
+    options = (*BUILDS, *CHOSEN, "--liveness", str(alive), "--page", "0", *places)
     with lakehouse(lake, *options, topics=topics, captures=[]) as running:
         running.wait_for("kafka: landed 4 messages; topic cycles-not-there can't go on; built ")
         wait_until(alive.exists, "the file is touched")
@@ -179,18 +194,26 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
     # A topic that can't go on is told of once, and keeps no other from it.
     assert said.count("vars.topics names cycles-not-there, which") == 1
 
-    # What waits in Kafka, and no more; nothing is landed twice.
-    kafka.send(topic, [change(6, "c", 4, "last")])
-    with lakehouse(lake, *options, "--available-now", topics=[entry], captures=[]) as running:
+    in_order(lake, 8)
+    told = status(lake, *places)
+    assert told["built_messages"] == 6
+    assert 0 < told["built_seconds_p50"] <= told["built_seconds_p99"]
+    assert told["built_seconds_p99"] < 1.1 * (time.time() - began)
+
+
+# In CI, test_kafka_crashes has streams that end with what is there, and the test before it builds.
+@pytest.mark.long
+def test_what_waits_in_kafka_is_built_and_no_more(lake: Lake, kafka: Kafka) -> None:
+    before = orders(lake)
+    kafka.send("cycles", [change(6, "c", 4, "last")])
+    places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
+    options = (*BUILDS, *CHOSEN, *places, "--available-now")
+    with lakehouse(lake, *options, topics=[ENTRY], captures=[]) as running:
         assert running.end().endswith("built 1 time\n")
-    assert orders(lake) == [second[0], {"order_id": 4, "status": "last"}]
-    rows = lake.read("bronze.raw_payloads")
-    assert len(rows) == len({(row["topic"], row["partition"], row["offset"]) for row in rows}) == 9
+    assert orders(lake) == [*before, {"order_id": 4, "status": "last"}]
+    in_order(lake, 9)
     # Of both processes.
-    topic = status(lake, *places)
-    assert topic["built_messages"] == 7
-    assert 0 < topic["built_seconds_p50"] <= topic["built_seconds_p99"]
-    assert topic["built_seconds_p99"] < 1.1 * (time.time() - began)
+    assert status(lake, *places)["built_messages"] == 7
 
 
 def test_what_builds_nothing_is_told_before_spark_starts(

@@ -480,6 +480,8 @@ def test_functions_and_options_that_are_not_listed_are_refused(server: Server) -
                 assert f"are taken here, and not {option.lower()} of " in said, query
 
 
+# In CI, test_every_function_of_spark_is_listed has their functions, and others ask like them.
+@pytest.mark.long
 def test_what_analysts_ask(server: Server) -> None:
     with closing(server.connect()) as connection, closing_session(server.remote()) as spark:
         for query, expected in ANSWERED.items():
@@ -721,6 +723,8 @@ def test_a_walk_by_jdbc(server: Server) -> None:
     assert done.stdout.splitlines() == (walk / "walk.txt").read_text().splitlines(), done.stderr
 
 
+# In CI, the test before it goes by the same driver of Java's.
+@pytest.mark.long
 def test_beeline(server: Server, tmp_path: Path) -> None:
     (jars,) = page_lines("jars=")
     (beeline,) = page_lines("java")

@@ -241,7 +241,9 @@ def test_a_lease_that_ran_out_is_told_and_not_taken_from_another(
     assert leases._State(spark).replace({})
 
 
-# What runs out is the same everywhere; it takes a while.
+# What runs out is the same everywhere; it takes a while. In CI, test_locks has a holder that is
+# killed, and test_leases_are_exchanged_by_compare_and_swap a lease that has run out.
+@pytest.mark.long
 @pytest.mark.parametrize("checkouts", ["postgres"], indirect=True)
 def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
     spark: SparkSession, checkouts: list[Checkout]
