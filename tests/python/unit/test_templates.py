@@ -598,6 +598,7 @@ def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[s
                 "updates": "u",
                 "resting": "r",
                 "order_by_source_time": log["order_by_source_time"],
+                "several_sources": log["several_sources"],
             },
         )
         yield "rests_on", {"found": "f", "columns": columns}
