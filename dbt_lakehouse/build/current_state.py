@@ -299,8 +299,8 @@ class Increment:
         return self._table.has_rows(f"select * from ({self._deletes}) where _is_new")
 
     def _hit_by_others(self) -> str | None:
-        """SQL of the keys with a row that has expired or that a new delete without a set hits;
-        None if file statistics rule both out.
+        """SQL of the keys with a row that has expired, or that a new delete without a set hits or
+        may bring back; None if file statistics rule these out.
         """
         this = self._table.this
         if self._fold.namespace is None:
@@ -313,6 +313,10 @@ class Increment:
             gold=self._table.pinned(this),
             expires=expires,
             deletes=self._deletes if self._has_new_deletes else None,
+            log=self._table.changes,
+            remembered=self._remembered,
+            scope=self._table.model.scope,
+            horizon=self._of.horizon,
             as_of=self._as_of,
         )
 

@@ -8,7 +8,8 @@ placeholders for them.
 The values are those of the old key's row just before that delete. The delete is the one with the
 same `_key_update`, anywhere in the log, for each of the two lies in a partition of its own. Rows
 without envelopes don't name their change, so the last delete that is not later is taken, and
-without such a delete the row before the insert.
+without such a delete the row before the insert. Of a row that a truncate took away, nothing is
+known.
 
 An old key's event may come after the insert, so this looks at every insert row that a new row may
 matter to, and at the rows that rest on those in turn. Rows are changed in place, and gold tables
@@ -40,6 +41,7 @@ class KeyUpdates:
         self._has_key: Final = rows.has_key
         self._by_source_time: Final[bool] = rows.log["order_by_source_time"]
         self._by_source: Final = "order_by" in rows.log
+        self._several_sources: Final[bool] = rows.log["several_sources"]
         self._key: Final = quoted(rows.log["key"])
         self._columns: Final = rows.value_columns
 
@@ -116,6 +118,7 @@ class KeyUpdates:
                 updates=updates,
                 resting=resting,
                 order_by_source_time=self._by_source_time,
+                several_sources=self._several_sources,
             ),
         )
         self._hold_sources(origins, found)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from dbt_lakehouse.declared.columns import METADATA
 from dbt_lakehouse.declared.declarations import fingerprint_of
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.declared.widening import is_in_place, is_widening
+from dbt_lakehouse.declared.widening import is_widening
 
 # Parts of a declaration that may change without a rebuild, or that are compared separately.
 _FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key", "masked"})
@@ -86,16 +86,18 @@ def changes(before: str | None, after: str) -> Changes:
         if before_it is None:
             to_fill[name] = None
         elif before_it != column:
-            is_key = name in {each.strip("`") for each in new["key"]}
-            if not _is_widened(before_it, column, is_key):
+            if not _is_widened(before_it, column):
                 return Changes({}, f"column {name} is declared otherwise")
+            if name in {each.strip("`") for each in new["key"]}:
+                # The key before a change is in other columns too, which keep no text of what did
+                # not fit: filled rows alone would leave some under their old keys.
+                types = f"{before_it['type']} to {column['type']}"
+                return Changes({}, f"the type of its key column {name} has changed ({types})")
             to_fill[name] = before_it["type"]
     if held:
         return Changes({}, f"it has no column {', '.join(held)} any more")
     return Changes(to_fill)
 
 
-def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any], is_key: bool) -> bool:
-    # A key's values are also in remembered state.
-    holds = is_in_place if is_key else is_widening
-    return {**old, "type": new["type"]} == new and holds(old["type"], new["type"])
+def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return {**old, "type": new["type"]} == new and is_widening(old["type"], new["type"])

@@ -1,11 +1,17 @@
+{% import 'parts.sql' as parts %}
 {#
   The keys of a namespace's gold table whose row has expired, or is hit by a new delete without a
-  set.
+  set; and the absent keys that such a delete may bring back. That takes an event without a time,
+  which is always applied: of what came behind it, the delete makes older events late, and one of
+  these may have deleted the row.
 
   Arguments:
       gold: the gold table, to select from.
       expires: whether a row may have expired.
       deletes: SQL as of events.remembered_deletes, or none for no new one.
+      log, remembered: the log and `deleted_keys`, to select from.
+      scope: the table's in `deleted_keys`.
+      horizon: the purge horizon, as text, or none.
       as_of: the moment of the run.
 #}
 {% if expires %}
@@ -18,4 +24,24 @@ where _expires_at <= timestamp '{{ as_of }}'
 select _digest
 from {{ gold }}
 left semi join (select _digest from ({{ deletes }}) where _is_new) using (_digest)
+union
+select _digest
+from (
+    select get_json_object(record_key, '$.digest') as _digest
+    from {{ remembered }}
+    where scope = {{ scope | literal }} and null_position is not null
+)
+left semi join (select _digest from ({{ deletes }}) where _is_new) using (_digest)
+{% if horizon %}
+union
+-- What is remembered of the others was purged.
+select _digest
+from {{ log }} as changes
+left semi join (
+    select _digest
+    from ({{ deletes }})
+    where _is_new and {{ parts.is_behind(horizon, '_position', '_occurred_at') | indent(4) }}
+) using (_digest)
+where {{ parts.known_time() | indent }} is null
+{% endif %}
 {% endif %}

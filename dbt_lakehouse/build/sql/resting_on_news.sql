@@ -26,3 +26,10 @@ left semi join {{ news }} as news
             news._position.log_time <= updates._position.log_time + interval 1 hour, true
         )
         {% endif %}
+union
+-- A truncate may have taken any old key's row away.
+select _place from {{ updates }}
+where exists (
+    select 1 from {{ news }} as news
+    where {{ key[0] }} is null and _operation = 'truncate'
+)

@@ -30,9 +30,11 @@ where {{ parts.is_to_be_filled(to_fill, 'changes') }}
 {% endif %}
 {% if fold.namespace %}
 union
+{# Of all keys of the log: a key without a version gets one if, behind the delete, an event without
+   a time is no longer older than one that took it away. #}
 select _digest
 from {{ new_deletes }}
-left semi join {{ own }} using (_digest)
+left semi join {{ log }} using (_digest)
 where _namespace = {{ fold.namespace | literal }}
 union
 select _digest from {{ own }} where {{ is_current }} and _expires_at <= timestamp '{{ as_of }}'

@@ -11,6 +11,7 @@
       updates: a relation of the rows, as of key_updates.
       resting: a relation of the places of the rows to examine.
       order_by_source_time: whether an event that is late by its time is rejected.
+      several_sources: whether the log has several source tables.
 #}
 {% set key_list = key | join(', ') %}
 with updates as (
@@ -54,6 +55,7 @@ events as (
         {{ of_updates.place() }} as _place,
         _operation,
         _position,
+        {{ '_source,' if several_sources }}
         _unchanged_columns,
         _misfits,
         _key_update.columns as _columns,
@@ -61,17 +63,62 @@ events as (
     from {{ log }}
     left semi join probes using ({{ key_list }})
     where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    union all
+    -- A truncate takes the row of every key away.
+    select
+        {{ key_list }},
+        {{ parts.no_columns(columns) | indent(8) }}
+        _place,
+        'truncate' as _operation,
+        _position,
+        {{ '_source,' if several_sources }}
+        null as _unchanged_columns,
+        null as _misfits,
+        null as _columns,
+        _time
+    from (select distinct {{ key_list }} from probes)
+    cross join (
+        select
+            {{ of_updates.place() }} as _place,
+            _position,
+            {{ '_source,' if several_sources }}
+            {{ parts.known_time() | indent(12) }} as _time
+        from {{ log }}
+        where {{ key[0] }} is null and _operation = 'truncate'
+    )
+),
+
+own as (
+    {% if several_sources %}
+    select * from (
+        select *, {{ parts.is_effective(key) | indent(8) }} as _is_effective
+        from events
+    )
+    where _is_effective
+    {% else %}
+    select * from events
+    {% endif %}
+),
+
+epochs as (
+    select
+        *,
+        count_if(_operation = 'truncate') over (
+            partition by {{ key_list }}
+            order by _position
+        ) as _epoch
+    from own
 ),
 
 applied as (
     select
-        events.*,
+        epochs.*,
         resting._place is not null as _is_resting,
         {% if order_by_source_time %}
-        -- One that is late by its time is rejected.
+        -- One that is late by its time is rejected; a truncate begins anew.
         coalesce(
             _time >= max(_time) over (
-                partition by {{ key_list }}
+                partition by {{ key_list }}, _epoch
                 order by _position
                 rows between unbounded preceding and 1 preceding
             ),
@@ -80,12 +127,22 @@ applied as (
         {% else %}
         true as _in_time
         {% endif %}
-    from events
-    left join {{ resting }} as resting on events._place = resting._place
+    from epochs
+    left join {{ resting }} as resting on epochs._place = resting._place
 ),
 
 placed as (
-    select *, false as _is_probe from applied
+    select
+        {{ (key + columns) | join(', ') }},
+        _place,
+        _operation,
+        _position,
+        _unchanged_columns,
+        _misfits,
+        _columns,
+        _is_resting,
+        false as _is_probe
+    from applied
     where _in_time
     union all
     select
@@ -97,9 +154,7 @@ placed as (
         null as _unchanged_columns,
         null as _misfits,
         null as _columns,
-        null as _time,
         false as _is_resting,
-        true as _in_time,
         true as _is_probe
     from probes
 ),
@@ -112,7 +167,8 @@ told as (
         last(
             case
                 when _is_probe then null
-                when _operation = 'delete' then {{ of_updates.value_before() | indent(16) }}
+                when _operation in ('delete', 'truncate')
+                    then {{ of_updates.value_before() | indent(20) }}
                 when _is_resting and array_contains(_columns, {{ column.strip('`') | literal }})
                     then {{ of_updates.value_before(rests_on='_place') | indent(20) }}
                 when not {{ parts.is_unchanged(column) }}

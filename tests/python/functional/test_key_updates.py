@@ -9,20 +9,23 @@ import pytest
 from key_update_tables import (
     ACCOUNTS,
     ALL,
+    EMPTIED,
     EXAMPLES,
+    LEDGERS,
     TABLES,
     UNKNOWN,
     Example,
     stream,
     table,
 )
-from row_events import COLUMNS, key_value
+from row_events import COLUMNS, Source, key_value
 from row_examples import events_of, example_key
 from row_lake import LAST, RUNS, expected_state, typed
 from row_streams import BATCHINGS
 from streams import UNAVAILABLE
 
-from dbt_lakehouse.build.key_update_values import Source, sources
+from dbt_lakehouse.build.key_update_values import Source as Origin
+from dbt_lakehouse.build.key_update_values import sources
 from python_udfs.registry import decode_batch, decode_payload
 
 if TYPE_CHECKING:
@@ -138,10 +141,10 @@ def test_a_row_has_the_values_of_the_last_one_that_says_them() -> None:
         }
     )
     assert sorted(found) == [
-        Source("b", "a", ["note"]),
-        Source("c", "a", ["note"]),
-        Source("c", "b", ["photo"]),
-        Source("d", "a", ["note"]),
+        Origin("b", "a", ["note"]),
+        Origin("c", "a", ["note"]),
+        Origin("c", "b", ["photo"]),
+        Origin("d", "a", ["note"]),
     ]
 
 
@@ -209,12 +212,21 @@ def test_examples(built: "Built", number: int, example: Example) -> None:
 
 @each_example
 def test_the_reference_gives_the_examples(number: int, example: Example) -> None:
-    events = [event for _, event in events_of(ACCOUNTS, number, example.steps)]
-    found = expected_state(ACCOUNTS, events, LAST).rows
+    assert_reference_gives(ACCOUNTS, number, example)
+
+
+def test_the_reference_gives_what_a_truncate_leaves() -> None:
+    assert_reference_gives(LEDGERS, 0, EMPTIED)
+
+
+def assert_reference_gives(source: Source, number: int, example: Example) -> None:
+    """The images of an example."""
+    events = [event for _, event in events_of(source, number, example.steps)]
+    found = expected_state(source, events, LAST).rows
     assert {
         key: {name: row[name] for name in COLUMNS}
         for key in example.images
-        if (row := found.get((key_value(ACCOUNTS, example_key(number, key)),)))
+        if (row := found.get((key_value(source, example_key(number, key)),)))
     } == example.images
     assert len(found) == len(example.images)
 

@@ -139,6 +139,18 @@ EXAMPLES: Final = [
         [write(10, ONE), delete(20, has_set=False, run=1)],
         [Version(10, 20, 0, ONE)],
     ),
+    Example(
+        "a late delete without a set, before an event of unknown time, brings it back",
+        METERS,
+        [delete(20, has_set=False, run=1), write(None, ONE), delete(15)],
+        [Version(SENT + 1, None, 1, ONE)],
+    ),
+    Example(
+        "such a delete when nothing is remembered of the key any more",
+        METERS,
+        [delete(20, has_set=False, run=2), write(None, ONE), delete(15)],
+        [Version(SENT + 1, None, 1, ONE)],
+    ),
     # --- instants
     Example(
         "the last event of an instant wins",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from row_events import Event, Image, Source, Value
-from row_examples import Step, delete, events_of, insert, row, update
+from row_examples import Step, delete, events_of, insert, row, truncate, update
 from row_lake import (
     Expected,
     add_change_log,
@@ -28,7 +28,9 @@ from streams import START, UNAVAILABLE, clone_partition
 
 ACCOUNTS: Final = Source("debezium.shop.accounts", "shop", "accounts")
 HISTORY: Final = "accounts_history"
-TABLES: Final = (ACCOUNTS.table, HISTORY)
+# A table by source time that is emptied.
+LEDGERS: Final = Source("debezium.shop.ledgers", "shop", "ledgers", order_by_source_time=True)
+TABLES: Final = (ACCOUNTS.table, HISTORY, LEDGERS.table)
 KEYS: Final = 5
 STEPS: Final = 45
 
@@ -43,12 +45,18 @@ class Example:
 
 
 def moved(
-    old: int, new: int, lsn: int, named: Image, run: int = 0, is_named: bool = True
+    old: int,
+    new: int,
+    lsn: int,
+    named: Image,
+    run: int = 0,
+    is_named: bool = True,
+    time: int = 10,
 ) -> list[Step]:
     """A key update: its delete and its insert, with headers or without."""
     return [
-        delete(10, key=old, other_key=new if is_named else None, lsn=lsn, run=run),
-        insert(10, named, key=new, other_key=old if is_named else None, lsn=lsn, run=run),
+        delete(time, key=old, other_key=new if is_named else None, lsn=lsn, run=run),
+        insert(time, named, key=new, other_key=old if is_named else None, lsn=lsn, run=run),
     ]
 
 
@@ -182,6 +190,19 @@ UNKNOWN: Final = [
     ),
 ]
 ALL: Final = [*EXAMPLES, *UNKNOWN]
+# The second insert of row 0 would be late, but for the truncate; of row 2 it leaves nothing.
+EMPTIED: Final = Example(
+    "a truncate that lands late",
+    [
+        insert(50, ONE),
+        insert(50, ONE, key=2),
+        truncate(20, run=2),
+        insert(30, row(4, "d", "newer")),
+        *moved(0, 1, 5, LEFT, time=35),
+        *moved(2, 3, 6, LEFT, time=55),
+    ],
+    {1: row(2, "b", "newer"), 3: row(2, "b")},
+)
 
 
 class Table:
@@ -276,9 +297,10 @@ def table(clone: int) -> Table:
 
 
 def add_models(project: Path) -> None:
-    """Add the models of the table to a project."""
-    add_change_log(project, ACCOUNTS)
-    add_current_state(project, ACCOUNTS)
+    """Add the models of the tables to a project."""
+    for source in (ACCOUNTS, LEDGERS):
+        add_change_log(project, source)
+        add_current_state(project, source)
     add_history(project, ACCOUNTS, HISTORY)
 
 
@@ -290,9 +312,12 @@ def stream(clone: int) -> list[Event]:
 def example_events() -> list[tuple[int, Event]]:
     """The events of all examples, each with its run."""
     return [
-        placed
-        for number, example in enumerate(ALL)
-        for placed in events_of(ACCOUNTS, number, example.steps)
+        *(
+            placed
+            for number, example in enumerate(ALL)
+            for placed in events_of(ACCOUNTS, number, example.steps)
+        ),
+        *events_of(LEDGERS, 0, EMPTIED.steps),
     ]
 
 
@@ -301,4 +326,5 @@ def expected(landed: Sequence[Event], as_of: datetime) -> dict[str, Expected]:
     return {
         ACCOUNTS.table: expected_state(ACCOUNTS, landed, as_of),
         HISTORY: expected_history(ACCOUNTS, landed, as_of),
+        LEDGERS.table: expected_state(LEDGERS, landed, as_of),
     }

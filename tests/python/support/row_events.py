@@ -8,13 +8,20 @@ the two.
 import json
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from streams import UNAVAILABLE
 
-from dbt_lakehouse.reference.fold import Change, Position, log_order
+from dbt_lakehouse.reference.fold import (
+    Change,
+    Position,
+    is_before,
+    known_time,
+    log_order,
+    newest_of,
+)
 from dbt_lakehouse.reference.history import RowChange
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -192,14 +199,14 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
     changes: dict[int, list[Change]] = defaultdict(list)
     updates: dict[int, list[tuple[Event, Change]]] = defaultdict(list)
     without_set: dict[int, list[Change]] = defaultdict(list)
-    truncates = []
+    emptied: list[tuple[Event, Change]] = []
     placed_events = placed(events)
     for event, position in placed_events:
         if event.source != source or not event.is_change:
             continue
         change = _change(event, position)
         if event.operation == "truncate":
-            truncates.append(change)
+            emptied.append((event, change))
             continue
         assert event.key is not None
         (changes if event.has_set else without_set)[event.key].append(change)
@@ -210,11 +217,12 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
         for event, change in own:
             if event.operation == "insert" and event.other_key is not None and change.unchanged:
                 changes[key].remove(change)
-                changes[key].append(_with_old_values(updates, event, change))
+                changes[key].append(_with_old_values(updates, emptied, event, change))
     for key, position in _left_deletes(source, placed_events):
         changes[key].append(
             Change("delete", None, None, position, None, [None] * len(ALL_COLUMNS), source=None)
         )
+    truncates = [change for _, change in emptied]
     return {key: [*own, *without_set[key], *truncates] for key, own in changes.items()}
 
 
@@ -243,26 +251,31 @@ def place_order(position: Position) -> tuple[bool, int, str, int, int]:
     return log_time is not None, log_time or 0, topic, partition, offset
 
 
-Updates = Mapping[int, list[tuple[Event, Change]]]
+Told = tuple[Event, Change]
+Updates = Mapping[int, list[Told]]
 
 
-def _with_old_values(updates: Updates, event: Event, change: Change) -> Change:
+def _with_old_values(
+    updates: Updates, truncates: Sequence[Told], event: Event, change: Change
+) -> Change:
     values = list(change.values)
     unknown = []
     for place in change.unchanged:
-        known = _old_value(updates, event, change, place)
+        known = _old_value(updates, truncates, event, change, place)
         values[place] = known[0] if known else None
         if not known:
             unknown.append(place)
     return change._replace(values=values, unchanged=unknown)
 
 
-def _old_value(updates: Updates, insert: Event, change: Change, place: int) -> list[str | None]:
+def _old_value(
+    updates: Updates, truncates: Sequence[Told], insert: Event, change: Change, place: int
+) -> list[str | None]:
     """A column's value in the old key's row before the delete of the same change of the source, or
     before the insert if there is no such delete; empty if nothing is known of it.
     """
     assert insert.other_key is not None
-    own = sorted(updates.get(insert.other_key, []), key=lambda each: log_order(each[1]))
+    own = updates.get(insert.other_key, [])
     deletes = [
         log_order(each)
         for event, each in own
@@ -271,14 +284,41 @@ def _old_value(updates: Updates, insert: Event, change: Change, place: int) -> l
         and insert.lsn is not None
     ]
     end = min(deletes, default=log_order(change))
-    for event, each in reversed([pair for pair in own if log_order(pair[1]) < end]):
-        if each.operation == "delete":
+    before = _in_time(insert.source, [*own, *truncates])
+    for event, each in reversed([pair for pair in before if log_order(pair[1]) < end]):
+        if each.operation in ("delete", "truncate"):
             break
         if place not in each.unchanged:
             return [each.values[place]]
         if event.operation == "insert":
-            return [] if event.other_key is None else _old_value(updates, event, each, place)
+            return (
+                []
+                if event.other_key is None
+                else _old_value(updates, truncates, event, each, place)
+            )
     return []
+
+
+def _in_time(source: Source, events: Iterable[Told]) -> list[Told]:
+    """The events of a key in log order, without those that are late by their time, and without
+    truncates of other tables than that of its row.
+    """
+    found = []
+    newest: int | None = None
+    table: str | None = None
+    for event, change in sorted(events, key=lambda each: log_order(each[1])):
+        time = known_time(change)
+        if event.operation == "truncate":
+            if event.table_if_several != table:
+                continue
+            newest = time
+        else:
+            table = event.table_if_several
+            if source.order_by_source_time and is_before(time, newest):
+                continue
+            newest = newest_of(time, newest)
+        found.append((event, change))
+    return found
 
 
 def _change(event: Event, position: Position, deletes: bool = False) -> Change:

@@ -243,11 +243,20 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
             "merge_states",
             {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
         )
-    for expires, new_deletes in product(YES_AND_NO, (deletes, None)):
+    for expires, new_deletes, horizon in product(YES_AND_NO, (deletes, None), (None, AS_OF)):
         if expires or new_deletes:
             yield (
                 "hit_by_others",
-                {"gold": "g", "expires": expires, "deletes": new_deletes, "as_of": AS_OF},
+                {
+                    "gold": "g",
+                    "expires": expires,
+                    "deletes": new_deletes,
+                    "log": "l",
+                    "remembered": "r",
+                    "scope": "s",
+                    "horizon": horizon,
+                    "as_of": AS_OF,
+                },
             )
     for set_less in ("d", None) if fold.namespace else (None,):
         yield (
@@ -589,6 +598,7 @@ def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[s
                 "updates": "u",
                 "resting": "r",
                 "order_by_source_time": log["order_by_source_time"],
+                "several_sources": log["several_sources"],
             },
         )
         yield "rests_on", {"found": "f", "columns": columns}
