@@ -13,6 +13,7 @@ import re
 import resource
 import signal
 import statistics
+import subprocess
 import threading
 import time
 from base64 import b64decode
@@ -45,6 +46,8 @@ _YEAR_SECONDS: Final = 365 * 86_400
 _BUILT: Final = re.compile(r"; built \d+ models? in ([\d.]+) s")
 # Of one stream, so that the next is begun: it has told why.
 _ENDS_WELL: Final = (0, 1)
+# A command beside others waits for them, on a machine that all of them share.
+_PATIENCE: Final = 4 * SECONDS
 
 
 @dataclass
@@ -160,7 +163,7 @@ class Live:
                 self._stopping.set()
                 producing.join(SECONDS)
             with self._stream("--available-now") as command:
-                code = command.process.wait(SECONDS * 4)
+                code = _ended(command)
                 self._said.append(command.said)
                 if code != 0:
                     self._found.append(f"the last stream ended with {code}: {command.said[-1500:]}")
@@ -170,7 +173,7 @@ class Live:
     def _lags(self) -> list[str]:
         """How long messages of the last hour took to gold, as `lakehouse status` tells it."""
         with lakehouse(self._lake, "status", "--json", *self._places, **self._options) as command:
-            command.process.wait(SECONDS)
+            _ended(command)
         topics = json.loads(command.said[command.said.index("{") :])["topics"]
         return [
             f"{each['topic']}: from Kafka to gold p50 {each['built_seconds_p50']:.1f},"
@@ -264,7 +267,7 @@ class Live:
     def _end(self, command: Command) -> None:
         """End the stream as systemd does; a cycle is ended first."""
         command.process.terminate()
-        code = command.process.wait(SECONDS)
+        code = _ended(command)
         if code != 0:
             self._found.append(f"a stream ended by SIGTERM with {code}: {command.said[-800:]}")
 
@@ -291,7 +294,7 @@ class Live:
         if java is None:
             return
         os.kill(java, signal.SIGKILL)
-        code = command.process.wait(SECONDS)
+        code = _ended(command)
         if code == 0:
             self._found.append(f"a stream without its JVM ended well: {command.said[-800:]}")
 
@@ -344,7 +347,7 @@ class Live:
         """Whether a command beside the stream has done what it was called for. It may be told that
         another one has the lake's lock.
         """
-        code = beside.process.wait(SECONDS)
+        code = _ended(beside)
         if code == 0:
             return True
         self.done[f"{name} that was refused"] += 1
@@ -361,6 +364,15 @@ class Live:
         soak.as_of = datetime.now(UTC)
         soak.all_are_read()
         return [*soak.differences(), *soak.failing_tests()]
+
+
+def _ended(command: Command) -> int:
+    """The exit code of a command. Raises ``AssertionError``, with what it has said, if it doesn't
+    end.
+    """
+    with suppress(subprocess.TimeoutExpired):
+        return command.process.wait(_PATIENCE)
+    raise AssertionError(f"not ended after {_PATIENCE:g} s: {command.said[-3000:]}")
 
 
 def _send(producer: Producer, topic: str, message: Outgoing) -> None:
