@@ -3,6 +3,7 @@
     make soak SOAK="--minutes 600"            # goes on behind the last episode
     make soak SOAK="--seed 17 --episodes 1"   # repeats that one
     make soak SOAK="--crashes"                # kills, bad disks, no catalog
+    make soak SOAK="--live"                # gold follows a producer; all is killed, again and again
     make soak SOAK="--fuzz"                   # payloads, 10 million of each format
     make soak SOAK="--real"                   # real databases by every setting of their connectors
     make soak SOAK="--tests"                  # the tests that `make test` has no time for
@@ -42,6 +43,7 @@ from real_settings import SETTINGS
 from row_events import Event
 from row_messages import line
 from soak_lake import SoakLake
+from soak_live import Live
 from soak_streams import Do, Episode, Step, deep, wide
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
@@ -233,6 +235,8 @@ def main(arguments: Sequence[str]) -> int:
         _play_real(end, options.real)
     elif options.crashes is not None:
         _play_crashes(end, options.crashes)
+    elif options.live:
+        _play_live(options)
     else:
         for number, seed in enumerate(_seeds(options.seed)):
             if time.monotonic() > end or number == options.episodes:
@@ -339,6 +343,19 @@ def _real(name: str, arguments: Sequence[str]) -> list[str]:
     (FOLDER / f"failure-{name.replace(', ', '-').replace(' ', '-')}.txt").write_text(said)
     lines = [line for line in said.splitlines() if line.startswith("E  ")]
     return lines or said.splitlines()[-5:]
+
+
+def _play_live(options: argparse.Namespace) -> None:
+    """One live lake for all of the time."""
+    seed, kills = options.seed or 1, not options.steady
+    name = f"--live --seed {seed} --minutes {options.minutes:g} --rate {options.rate:g}"
+    name += " --steady" * options.steady
+    Told.now, began = name, time.monotonic()
+    with folder_of_a_lake() as folder:
+        live = Live(folder, seed, options.rate)
+        found = live.play(options.minutes, kills=kills)
+        print("\n".join(live.told()), flush=True)
+    _keep(name, found, began, live=1)
 
 
 def _play_crashes(end: float, named: str) -> None:
@@ -466,7 +483,8 @@ def report() -> str:
         lines[-1] += f"; {others:,} records are of other code and do not count"
     for each in failed:
         kind = "--real" if "real" in each else "--crashes"
-        options = each["name"] if "streams" in each else f"{kind} '{each['name']}'"
+        is_whole = "streams" in each or "live" in each
+        options = each["name"] if is_whole else f"{kind} '{each['name']}'"
         lines.append(f'{each["name"]}: make soak SOAK="{options}"')
         lines += [f"    {found}" for found in each["found"][:2]]
     return "\n".join(lines)
@@ -566,6 +584,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--crashes", nargs="?", const="", help=told)
     told = "no episodes: real databases by every setting, or what has this text in its name"
     parser.add_argument("--real", nargs="?", const="", help=told)
+    told = "no episodes: a producer and a stream, of which everything is killed"
+    parser.add_argument("--live", action="store_true", help=told)
+    parser.add_argument("--rate", type=float, default=100.0, help="messages a second (%(default)s)")
+    parser.add_argument("--steady", action="store_true", help="live without kills, to measure it")
     parser.add_argument("--fuzz", action="store_true", help="payloads of all formats, nothing else")
     tests = "files with tests marked `long`, nothing else"
     parser.add_argument("--tests", action="store_true", help=tests)

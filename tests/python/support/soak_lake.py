@@ -278,6 +278,11 @@ class SoakLake:
         else:
             self.run()
 
+    def all_are_read(self) -> None:
+        """Every table has read all that has landed."""
+        for table in (*self.sources, _DELETES):
+            self._has_read(table)
+
     def _has_read(self, table: str) -> None:
         self.read[table] = self._visible()
         self.read_as_of[table] = self.as_of
@@ -304,7 +309,6 @@ class SoakLake:
     def forget(self, step: Step) -> None:
         """Forget a key of the step's table, if its events are there."""
         source = self.sources[step.of]
-        events = [event for event in self.landed if event.source == source and event.is_change]
         key = self.key_to_forget(step)
         if key is None:
             return
@@ -312,23 +316,27 @@ class SoakLake:
         with self.lake.dbt_folders():
             options = Options(step.of, [given], step.do is Do.PURGE)
             forget(self.project(), options)
-        self.forgotten = True
-        gone = _linked(key, events)
-        for each in gone:
-            self.gone.add(marker(source, each))
-            if source.is_aerospike:
-                self.gone.add(str(key_value(source, each)))
-        self.landed = [
-            event._replace(operation="tombstone", key=None, previous_key=None)
-            if event.source == source and {event.key, event.previous_key} & gone
-            else event
-            for event in self.landed
-        ]
+        self.landed = self.without_forgotten(source, key, self.landed)
         forgotten = {(each.source, each.partition, each.offset): each for each in self.landed}
         for table, read in self.read.items():
             self.read[table] = [
                 forgotten[event.source, event.partition, event.offset] for event in read
             ]
+
+    def without_forgotten(self, source: Source, key: int, landed: Sequence[Event]) -> list[Event]:
+        """What is left of landed events once a key is forgotten."""
+        self.forgotten = True
+        gone = _linked(key, [each for each in landed if each.source == source and each.is_change])
+        for each in gone:
+            self.gone.add(marker(source, each))
+            if source.is_aerospike:
+                self.gone.add(str(key_value(source, each)))
+        return [
+            event._replace(operation="tombstone", key=None, previous_key=None)
+            if event.source == source and {event.key, event.previous_key} & gone
+            else event
+            for event in landed
+        ]
 
     def held(self) -> list[str]:
         """The files of the lake, of dbt's target and logs that hold what was purged."""

@@ -162,7 +162,7 @@ def episode_of(
 ) -> Episode:
     """An episode with these steps; the streams are the seed's."""
     streams = [
-        [event for source in sources for event in _stream(source, seed, clone)]
+        [event for source in sources for event in stream(source, seed, clone)]
         for clone in range(clones)
     ]
     runs = sum(each.do in (Do.RUN, Do.LEAVE_OUT) for each in steps)
@@ -177,7 +177,8 @@ def episode_of(
     )
 
 
-def _stream(source: Source, seed: int, clone: int) -> list[Event]:
+def stream(source: Source, seed: int, clone: int) -> list[Event]:
+    """A clone's events of one source table."""
     stream_seed = seed * 10_000 + clone
     if source.is_aerospike:
         events = aerospike_stream(source, stream_seed, clone)
