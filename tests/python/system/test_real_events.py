@@ -141,8 +141,9 @@ def _rows(events: list[Event]) -> list[dict[str, Any]]:
         old = noted.get("old_key")
         was = gone.get(old.encode(), {}) if old else rows.get(key, {})
         image = _image(event.after)
+        # With incremental snapshots an update may come before its row was read.
         rows[key] = {
-            name: was[name] if value == UNAVAILABLE else value for name, value in image.items()
+            name: was.get(name) if value == UNAVAILABLE else value for name, value in image.items()
         }
     return list(rows.values())
 
