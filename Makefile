@@ -146,9 +146,9 @@ prerequisites:
 	@$(BIN)/lakehouse jars --archive
 	@touch $@
 
-# 38 MB. Without them, tests against a real database are skipped, and the next call asks for them again.
-.venv/.connect: local_kafka/kafka_connect_jars.txt local_kafka/debezium_postgres_jars.txt .venv/.runtime | prerequisites
-	@if $(BIN)/python -m local_kafka.connect debezium_postgres_jars.txt; then \
+# 53 MB. Without them, tests against a real database are skipped, and the next call asks for them again.
+.venv/.connect: local_kafka/kafka_connect_jars.txt local_kafka/debezium_postgres_jars.txt local_kafka/postgres_jars.txt .venv/.runtime | prerequisites
+	@if $(BIN)/python -m local_kafka.connect debezium_postgres_jars.txt postgres_jars.txt; then \
 	    touch $@; \
 	else \
 	    echo "so no test runs against a real database"; \

@@ -5,9 +5,10 @@ has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 asks for. Each
 list of its own beside it, for its version of Debezium: two of them don't go together. The converter
 that writes Avro has one too (``AVRO_JARS``).
 
-    python -m local_kafka.connect debezium_postgres_jars.txt
+    python -m local_kafka.connect debezium_postgres_jars.txt postgres_jars.txt
 
-fetches both, once, so that no test waits for them later.
+fetches Kafka Connect's, the connector's and a PostgreSQL server (``postgres_contrib`` of the tests)
+once, so that no test waits for them later.
 """
 
 import os
@@ -97,10 +98,11 @@ def has_jars(lists: Sequence[str]) -> bool:
 
 
 def _all_jars(lists: Sequence[str]) -> list[Jar]:
-    return [jar for each in (_JARS, *lists) for jar in _locked_jars(each)]
+    return [jar for each in (_JARS, *lists) for jar in locked_jars(each)]
 
 
-def _locked_jars(file: str) -> list[Jar]:
+def locked_jars(file: str) -> list[Jar]:
+    """The jars of a list."""
     lines = Path(__file__).with_name(file).read_text().splitlines()
     return [Jar(*line.split()) for line in lines]
 

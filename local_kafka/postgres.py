@@ -25,9 +25,10 @@ _NOBODY: Final = 65534
 
 
 @contextmanager
-def postgres(folder: Path, **more: str) -> Iterator[str]:
+def postgres(folder: Path, found: Path | None = None, **more: str) -> Iterator[str]:
     """Run a server with its data in ``folder`` within the context. Yields the JDBC address of its
-    database, for ``USER`` without a password. ``more``: its settings. Raises ``ServerError``.
+    database, for ``USER`` without a password. ``found`` is a folder of other programs than the
+    package's, ``more`` the server's settings. Raises ``ServerError``.
     """
     data = folder / "data"
     data.mkdir(mode=0o700)
@@ -48,7 +49,7 @@ def postgres(folder: Path, **more: str) -> Iterator[str]:
             raise ServerError(
                 f"PostgreSQL runs as no user without a name, and user {os.geteuid()} has none"
             ) from None
-    found = programs()
+    found = found or programs()
     log = folder / "postgres.log"
     initdb = [*prefix, str(found / "initdb"), "-D", str(data), "-U", USER]
     initdb += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]

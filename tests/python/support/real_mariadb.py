@@ -400,6 +400,7 @@ def _started(folder: Path) -> Iterator[Database]:
 MARIADB: Final = Source(
     name="mariadb",
     jars="debezium_mariadb_jars.txt",
+    programs=(),
     tables=TABLES,
     database="shop",
     writer=_Writer,

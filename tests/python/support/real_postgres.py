@@ -1,19 +1,22 @@
 """PostgreSQL as a real source: its tables, random changes of them, and its rows.
 
 What Debezium itself loses is no difference; each is here by its reason, and in
-``docs/wire-formats.md`` for who sets up a connector. Nothing here writes such values, for no
-message says what they were:
+``docs/wire-formats.md`` for who sets up a connector. No message says what these values were. A
+generated column is in the tables, and null in what is expected of gold; nothing here writes the
+others:
 
+- A stored generated column is null after a row's first change, for ``pgoutput`` leaves it out; a
+  snapshot has it.
 - A numeric that is NaN or infinite is null: Connect's Decimal has no such number.
-- An array of an enum is null: the connector knows no type for it.
+- An array of an enum is null, from a snapshot only if an element is null: the connector knows no
+  type for it.
 - A date or time before Christ, and infinity, is another one from a snapshot: Java's driver reads
   it as a date of its calendar. The log's are read as text.
 - An interval with months is approximate in numeric mode: a month has 30.4375 days.
-- The log has no generated columns, for ``pgoutput`` leaves them out.
 
 What is lost by a setting is taken out of the source's values (``real_settings``): digits by
 ``decimal-double`` and ``time-connect``, nulls of columns with a default by Apicurio's AvroConverter
-and by ByLogicalTableRouter.
+and by ByLogicalTableRouter, a bytea out of line by ``binary-base64``.
 """
 
 import subprocess
@@ -25,6 +28,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import postgres_contrib
 from commands import wait_until
 from real_source import DAYS, VISITS, Source, Writer
 from real_values import Column, Kind, Table, json_value, span
@@ -39,9 +43,9 @@ set search_path = shop;
 -- Two columns of key, and values out of line that a change leaves as they were.
 create table orders (
     tenant int, id bigint, amount numeric(12, 2), placed timestamptz, status varchar(20), note text,
-    primary key (tenant, id)
+    scan bytea, primary key (tenant, id)
 );
-alter table orders alter column note set storage external;
+alter table orders alter column note set storage external, alter column scan set storage external;
 
 -- The whole old row is in each change.
 create table documents (id uuid primary key, title text, body text, version int);
@@ -63,6 +67,14 @@ create table parts (region text, id int, value int, primary key (region, id))
 create table parts_north partition of parts for values in ('north');
 create table parts_rest partition of parts default;
 
+-- The server works out a column.
+create table prices (
+    id int primary key, net int, twice int generated always as (net * 2) stored
+);
+-- No change comes to it.
+insert into prices (id, net) values (99, 4);
+
+create extension hstore;
 create type mood as enum ('fine', 'so so', '');
 create domain positive as int check (value > 0);
 create table kinds (
@@ -70,7 +82,8 @@ create table kinds (
     n numeric, f double precision, tm time, ts timestamp(3), tz timestamptz, d date, v varchar,
     u uuid, bits bit(5), big bigint, iv interval,
     r int4range, tr tstzrange, na numeric(10, 2)[], da date[], ba boolean[], ua uuid[], ip inet,
-    mac macaddr, vb bit varying(12), po positive, ch "char"
+    mac macaddr, vb bit varying(12), po positive, ch "char",
+    h hstore
 );
 
 create table marker (id int primary key, round int);
@@ -91,6 +104,7 @@ TABLES: Final = {
             "placed": _INSTANT,
             "status": _TEXT,
             "note": _TEXT,
+            "scan": Column(Kind.BINARY),
         },
         ("tenant", "id"),
     ),
@@ -101,6 +115,9 @@ TABLES: Final = {
         ("order",),
     ),
     "parts": Table({"region": _TEXT, "id": _WHOLE, "value": _WHOLE}, ("region", "id")),
+    "prices": Table(
+        {"id": _WHOLE, "net": _WHOLE, "twice": Column(Kind.WHOLE, is_generated=True)}, ("id",)
+    ),
     "kinds": Table(
         {
             "id": _WHOLE,
@@ -132,6 +149,7 @@ TABLES: Final = {
             "vb": Column(Kind.BITS, 12),
             "po": _WHOLE,
             "ch": _TEXT,
+            "h": Column(Kind.JSON),
         },
         ("id",),
     ),
@@ -139,6 +157,10 @@ TABLES: Final = {
 }
 _NUMBERS: Final = ("0", "10", "1e1", "2.5", "2.50", "-0.000001", "123456789012345678901234567890.5")
 _FLOATS: Final = ("'NaN'", "'Infinity'", "'-Infinity'", "1.9999999999999998e23", "4.9e-324", "-0.0")
+
+
+# The transaction behind the connector's snapshot: what a later one has written came by the log.
+_SNAPSHOT: Final = "select xmin::text::bigint from marker where id = 0"
 
 
 @dataclass
@@ -189,7 +211,13 @@ class Database:
     def rows(self, name: str, table: Table) -> list[dict[str, Any]]:
         """All rows of a table, as PostgreSQL writes them as JSON."""
         spans = [each for each, column in table.columns.items() if column.kind is Kind.SPAN]
-        said = ", ".join(f"'{each}', extract(epoch from {each})" for each in spans)
+        told = [f"'{each}', extract(epoch from {each})" for each in spans]
+        told += [
+            f"'{each}', case when xmin::text::bigint < ({_SNAPSHOT}) then {each} end"
+            for each, column in table.columns.items()
+            if column.is_generated
+        ]
+        said = ", ".join(told)
         query = f'select to_jsonb(_row) || jsonb_build_object({said}) from "{name}" as _row;'
         rows = [json_value(line) for line in self.run(query).split("\n") if line]
         return [
@@ -229,6 +257,10 @@ class _Writer(Writer):
     """
     LINES = "e'a\\nb'"
 
+    def script(self, transactions: int) -> str:
+        said = super().script(transactions)
+        return f"{said}\ninsert into marker values (0, 0) on conflict do nothing;"
+
     def key(self, table: str) -> tuple[str, ...]:
         dice = self.dice
         if table == "orders":
@@ -261,6 +293,14 @@ class _Writer(Writer):
                 "placed": dice.choice(["null", self.moment() + "::timestamptz"]),
                 "status": dice.choice(["'new'", "'paid'", "null"]),
                 "note": self.text(),
+                "scan": dice.choice(
+                    [
+                        "null",
+                        "''",
+                        "'\\x00ff'",
+                        f"decode(repeat('{dice.randrange(16):x}f', 3000), 'hex')",
+                    ]
+                ),
             }
         if table == "documents":
             return {"title": f"'t {self.count}'", "body": self.text(), "version": str(self.count)}
@@ -268,6 +308,8 @@ class _Writer(Writer):
             return {"value": str(self.count), "at": self.moment()}
         if table == "parts":
             return {"value": str(self.count)}
+        if table == "prices":
+            return {"net": dice.choice([str(self.count), "null"])}
         if table == "select":
             return {
                 "größe": dice.choice(["null", "1.5", "0.1", "3.4e38"]),
@@ -302,14 +344,16 @@ class _Writer(Writer):
             "vb": dice.choice(["b'1'", "b'101000000001'", "null"]),
             "po": dice.choice(["1", str(2**31 - 1), "null"]),
             "ch": dice.choice(["'x'", "null"]),
+            "h": dice.choice(
+                ["""'a => 1, "b c" => null, "é" => "\U0001f600, => \\\"", d => ""'""", "''", "null"]
+            ),
         }
 
 
 @contextmanager
 def _started(folder: Path) -> Iterator[Database]:
-    with postgres(
-        folder, wal_level="logical", max_replication_slots="40", max_wal_senders="40"
-    ) as url:
+    slots = {"max_replication_slots": "40", "max_wal_senders": "40"}
+    with postgres(folder, postgres_contrib.programs(), wal_level="logical", **slots) as url:
         database = Database(programs() / "psql", int(url.rpartition(":")[2].partition("/")[0]))
         wait_until(database.answers, "PostgreSQL has started")
         database.run(CREATE)
@@ -319,6 +363,7 @@ def _started(folder: Path) -> Iterator[Database]:
 POSTGRES: Final = Source(
     name="postgres",
     jars="debezium_postgres_jars.txt",
+    programs=(postgres_contrib.JARS,),
     tables=TABLES,
     database="postgres",
     schema="shop",

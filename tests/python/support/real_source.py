@@ -201,6 +201,8 @@ class Source:
     name: str
     jars: str
     """The file with the jars of its connector."""
+    programs: tuple[str, ...]
+    """Files with the jars of its server, of those that ``make test`` has fetched."""
     tables: Mapping[str, Table]
     writer: Callable[[int, Setting], Writer]
     """By a seed, for a setting."""

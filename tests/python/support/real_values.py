@@ -22,9 +22,9 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ctypes import c_float
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, auto
@@ -66,6 +66,8 @@ class Column:
     """Of a list."""
     nullable: bool = True
     default: Any = None
+    is_generated: bool = False
+    """Whether the source works it out, and its log lacks it."""
 
     @property
     def part(self) -> "Column":
@@ -80,6 +82,11 @@ class Table:
 
     columns: dict[str, Column]
     key: tuple[str, ...] = ()
+
+    def without(self, left_out: Collection[str]) -> "Table":
+        """The table as a connector sees it that leaves columns out."""
+        columns = {name: each for name, each in self.columns.items() if name not in left_out}
+        return replace(self, columns=columns)
 
 
 Reader = Callable[[Any, Column], Any]

@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -223,6 +224,10 @@ def _kind(found: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Play episodes or crashes; 1 if any has failed."""
     options = _options(arguments)
+    # A kill breaks off as Ctrl-C does, so that nothing is left behind. In the background of a shell
+    # the latter would be ignored, here and by what is started here.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
     if options.tests:
         return _test()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -335,11 +340,25 @@ def _real(name: str, arguments: Sequence[str]) -> list[str]:
     file, *options = arguments
     command = [sys.executable, "-m", "pytest", "-o", "addopts=--strict-markers", "--color=no"]
     command += [f"tests/python/system/{file}", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    # Ctrl-C is for this process alone.
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as test:
+        try:
+            said, _ = test.communicate()
+        except KeyboardInterrupt:
+            # Killed, it would leave its servers behind.
+            test.send_signal(signal.SIGINT)
+            test.communicate()
+            raise
     # Without jars it is skipped, and ends well.
-    if done.returncode == 0 and " passed" in done.stdout:
+    if test.returncode == 0 and " passed" in said:
         return []
-    said = done.stdout + done.stderr
     (FOLDER / f"failure-{name.replace(', ', '-').replace(' ', '-')}.txt").write_text(said)
     lines = [line for line in said.splitlines() if line.startswith("E  ")]
     return lines or said.splitlines()[-5:]
@@ -537,7 +556,10 @@ def code() -> str:
 
 def _is_code(file: Path) -> bool:
     suffixes = (".py", ".sql", ".yml", ".md", ".txt")
-    return file.is_file() and file.suffix in suffixes and not file.name.startswith("test_")
+    if not file.is_file() or file.suffix not in suffixes:
+        return False
+    # Those of real databases are played here.
+    return not file.name.startswith("test_") or file.name.startswith("test_real_")
 
 
 # --- folders --------------------------------------------------------------------------------------
@@ -596,4 +618,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("broken off; what has ended by now is kept", flush=True)
+        sys.exit(130)

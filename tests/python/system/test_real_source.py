@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import apicurio
+import postgres_contrib
 import pytest
 from commands import wait_until
 from kafka_topics import Kafka
@@ -69,8 +70,10 @@ def test_gold_equals_the_source(
     pytestconfig: pytest.Config,
 ) -> None:
     # A test has no time to fetch what `make test` needs; the others are not in it.
-    if source is POSTGRES and not has_jars([source.jars]):
-        pytest.skip("no jars of Debezium's are here; `make -B .venv/.connect` fetches them (38 MB)")
+    if source is POSTGRES and not postgres_contrib.runs_here():
+        pytest.skip("the server with all extensions is for Linux on x86-64")
+    if source is POSTGRES and not has_jars([source.jars, *source.programs]):
+        pytest.skip("no jars of Debezium's are here; `make -B .venv/.connect` fetches them (53 MB)")
     options = pytestconfig.option
     for name in ("database", "connect", "registry"):
         (tmp_path / name).mkdir()
@@ -189,7 +192,7 @@ class Run:
         assert {name: each for name, each in built.items() if each.status != "success"} == {}
         found: list[str] = []
         for table in self._source.keyed:
-            declared = self._writer.tables[table]
+            declared = self._writer.tables[table].without(self._setting.left_out)
             gold, there = self._gold(snake(table)), self._database.rows(table, declared)
             lines = differences(gold, there, declared, self._setting)
             found += [f"{when}, {table} {line}" for line in lines]
