@@ -224,6 +224,7 @@ class Increment:
         self._has_new_deletes: Final = self._finds_new_deletes()
         self._hit: Final = self._hit_by_others()
         self._resting: Final = table.keys_changed_since()
+        self._has_moved_truncate: Final = table.has_moved_truncate()
 
     def merge(self) -> Built:
         """Fold the new events, look up known states, remember absent keys, and merge."""
@@ -345,6 +346,8 @@ class Increment:
         if self._states.truncates is None:
             return []
         rows = self._run.rows(self._log)
+        if self._has_moved_truncate:
+            return self._of.find_truncates(self._table.changes, None)
         if self._fold.order_by:
             rows = render(
                 "placed_truncates", log=self._table.changes, new=rows, key=self._fold.key[0]
@@ -377,7 +380,7 @@ class Increment:
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
             self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
-        self._of.keep_truncates(truncates)
+        self._of.keep_truncates(truncates, moved=self._has_moved_truncate)
         for each in truncates:
             # With several source tables, the fold decides whose rows it deletes.
             if each.is_new and not self._fold.several_sources:

@@ -86,9 +86,28 @@ class Folding(Building):
         changed = []
         if self.lake.catalog.has_key_updates(run, log):
             changed.append(render("resting_keys", **of))
-        if self.fold.order_by and run.is_incremental and run.may_have_changed(log):
+        if self._may_have_moved:
             changed.append(render("moved_keys", **of))
         return "\nunion all\n".join(changed) or None
+
+    @property
+    def _may_have_moved(self) -> bool:
+        """Whether rows of the log may have got another place in the source's order since the model
+        read the log.
+        """
+        run, log = self.run, self.run.upstreams[0]
+        return bool(self.fold.order_by) and run.is_incremental and run.may_have_changed(log)
+
+    def has_moved_truncate(self) -> bool:
+        """Whether a truncate of the log has got another place since the model read the log."""
+        return self._may_have_moved and self.has_rows(
+            render(
+                "moved_truncates",
+                log=self.changes,
+                key=self.fold.key[0],
+                sequence=self.run.sequence_read(self.run.upstreams[0]),
+            )
+        )
 
     @property
     def has_key(self) -> bool:

@@ -86,9 +86,12 @@ class Remembered:
         )
         return found
 
-    def keep_truncates(self, truncates: Sequence[Truncate], *, rebuild: bool = False) -> None:
+    def keep_truncates(
+        self, truncates: Sequence[Truncate], *, rebuild: bool = False, moved: bool = False
+    ) -> None:
         """Keep the new ones among some truncates. A rebuild keeps those of the log and drops
-        others: the log may have been redeclared.
+        others: the log may have been redeclared. ``moved``: they are all of the log, in which one
+        has got another place, and replace what is remembered.
         """
         if truncates:
             self._lake.commits.refuse_overtaken(self._model.this)
@@ -105,6 +108,7 @@ class Remembered:
                     scope=self._truncates,
                     truncates=new,
                     by_source=bool(self._fold.order_by),
+                    replaces=moved,
                     as_of=self._model.as_of,
                 )
             )

@@ -1,6 +1,6 @@
 {#
   The keys of rows of a log that its source orders which have got a place, or another one, since a
-  model has read the log (source_places.py).
+  model has read the log (source_places.py); all keys if it is a truncate that has got one.
 
   Arguments:
       log: the log, to select from.
@@ -18,5 +18,17 @@ where
     _position.source like '% !'
     and _last_updated_sequence_number > {{ sequence }}
     and {{ relation ~ key[0] }} is not null
-{{ 'union all' if not loop.last }}
+union all
 {% endfor %}
+select {{ key | join(', ') }}
+from {{ log }}
+where
+    {{ key[0] }} is not null
+    and exists (
+        select 1 from {{ log }} as moved
+        where
+            moved.{{ key[0] }} is null
+            and moved._operation = 'truncate'
+            and moved._position.source like '% !'
+            and moved._last_updated_sequence_number > {{ sequence }}
+    )

@@ -6,6 +6,7 @@
       deleted_keys: the table that keeps them, under `scope`.
       truncates: fold.Truncate, at least one.
       by_source: whether the log is ordered by its source.
+      replaces: whether to replace older and newer ones: a remembered one has got another place.
       as_of: the moment of the run.
 #}
 merge into {{ deleted_keys }} as target
@@ -28,8 +29,10 @@ using (
 ) as source
 on target.scope = {{ scope | literal }} and target.record_key = source.record_key
 when matched
+    {% if not replaces %}
     and struct(target.source_place, target.position)
     < struct(source.source_place, source.position)
+    {% endif %}
 then update set
     max_occurred_at = source.time,
     position = source.position,

@@ -23,6 +23,7 @@ LATER: Final = AS_OF + timedelta(days=20)
 COLUMNS: Final = {"title": "string", "note": "string"}
 TICKETS: Final = Log("tickets", "tickets", {"id": "bigint"}, COLUMNS, "shop", "public")
 ORDERED: Final = replace(TICKETS, order_by="postgresql")
+STAMPS: Final = replace(ORDERED, name="stamps", table="stamps")
 # The tickets in the end.
 LEFT: Final = {5: "five", 8: "seven", 10: "nine", 12: "twelve"}
 SHEETS: Final = Log(
@@ -93,11 +94,11 @@ class Ordered:
         self.said: dict[str, str] = {}
 
     def declare(self, *logs: Log) -> None:
-        """Write the models of logs and their gold tables, and the history of tickets."""
+        """Write the models of logs, their gold tables and, but for sheets, their histories."""
         for log in logs:
             add_log(self.project, log)
             add_gold(self.project, current_state(log))
-            if log.name == TICKETS.name:
+            if log.name != SHEETS.name:
                 add_gold(self.project, history(log, f"{log.name}_history"))
 
     def run(self, name: str, messages: Sequence[Message | Moved], as_of: Any = AS_OF) -> None:
@@ -107,7 +108,8 @@ class Ordered:
         assert set(statuses.values()) == {"success"}
         self.rows[name] = {
             table: {row["id"]: row["title"] for row in self.lake.read(f"gold.{table}")}
-            for table in ("tickets", "sheets")
+            for table in ("tickets", "sheets", "stamps")
+            if f"gold.{table}" in self.lake.tables()
         }
         rows = self.lake.read("gold.tickets")
         self.rows[name]["notes"] = {row["id"]: row["note"] for row in rows}
@@ -127,7 +129,7 @@ class Ordered:
 def ordered(tmp_path_factory: pytest.TempPathFactory) -> Ordered:
     """The lake behind its last run."""
     lake = Ordered(tmp_path_factory.mktemp("source-order"))
-    of, sheets = Topic("tickets"), Topic("sheets")
+    of, sheets, stamps = Topic("tickets"), Topic("sheets"), Topic("stamps")
     lake.declare(TICKETS, SHEETS)
     lake.run(
         "by Kafka's log",
@@ -150,8 +152,17 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Ordered:
             sheets.change("d", 3, None),
         ],
     )
-    lake.declare(ORDERED)
-    lake.run("declared", sheets.withheld)
+    lake.declare(ORDERED, STAMPS)
+    stamped = [
+        stamps.change("c", 1, 111, title="one", note="n"),
+        *stamps.withhold("c", 2, 151, title="two", note="n"),
+        *stamps.withhold("u", 1, 121, title="one again", note="n"),
+        # Without a place: behind whichever of those has landed last before it.
+        stamps.change("t", None, None),
+        stamps.change("c", 3, 131, 1, title="three", note="n"),
+        stamps.change("c", 4, 171, 1, title="four", note="n"),
+    ]
+    lake.run("declared", [*sheets.withheld, *stamped])
     lake.run(
         "a range again",
         [
@@ -172,6 +183,7 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Ordered:
             *of.moved(9, 10, None, title="nine", note=UNAVAILABLE),
             of.change("u", 11, 203, 1, title="eleven", note="n"),
             *of.withhold("c", 12, 205, title="twelve", note="n"),
+            stamps.withheld[0],
             of.change("d", 11, None, title="eleven", note="n"),
         ],
     )
@@ -186,6 +198,7 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Ordered:
             of.change("u", 2, 155, title="late two", note="n"),
             # Now the delete of another row, which says no place, is behind this one.
             *of.withheld,
+            stamps.withheld[1],
             # Hours after the row had got another key.
             of.change("u", 7, 177, 1, title="seven", note="late seven")._replace(
                 timestamp_ms=START + 5 * HOUR
@@ -252,6 +265,14 @@ def test_the_one_before_it_may_land_later(ordered: Ordered) -> None:
     assert 11 not in ordered.rows["after deletes"]["tickets"]
 
 
+def test_a_truncate_that_says_no_place_is_moved_with_the_row_before_it(ordered: Ordered) -> None:
+    """Behind it and before it, and so are the rows that it takes."""
+    assert ordered.rows["declared"]["stamps"] == {3: "three", 4: "four"}
+    assert ordered.rows["a range again"]["stamps"] == {4: "four"}
+    left = {2: "two", 3: "three", 4: "four"}
+    assert ordered.rows["after deletes"]["stamps"] == left
+
+
 def test_a_column_of_the_row_can_order_its_log(ordered: Ordered) -> None:
     assert ordered.rows["by Kafka's log"]["sheets"] == {1: "c"}
 
@@ -259,6 +280,6 @@ def test_a_column_of_the_row_can_order_its_log(ordered: Ordered) -> None:
 def test_gold_and_histories_are_those_of_the_reference(ordered: Ordered) -> None:
     names = ("test_name:equals_refold", "test_name:is_history")
     tests = ordered.lake.dbt("test", "-s", *names, as_of=as_of_text(LATER))
-    assert len(tests) == 3 and set(tests.values()) == {"pass"}
+    assert len(tests) == 5 and set(tests.values()) == {"pass"}
     versions = ordered.lake.read("gold.tickets_history")
     assert {row["id"]: row["title"] for row in versions if row["is_current"]} == LEFT

@@ -407,7 +407,7 @@ def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     """The templates that ask for no fold."""
-    for by_source in YES_AND_NO:
+    for by_source, replaces in product(YES_AND_NO, YES_AND_NO):
         yield (
             "remember_truncates",
             {
@@ -415,6 +415,7 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
                 "scope": "it's",
                 "truncates": [TRUNCATE, TRUNCATE],
                 "by_source": by_source,
+                "replaces": replaces,
                 "as_of": AS_OF,
             },
         )
@@ -424,6 +425,7 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     for key in ([], ["`id`", "`n`"]):
         yield "fill_source_places", {"table": "t", "own": "o", "key": key}
     yield "placed_truncates", {"log": "l", "new": "n", "key": "`id`"}
+    yield "moved_truncates", {"log": "l", "key": "`id`", "sequence": 3}
     yield "forget_truncates", {"deleted_keys": "k", "scope": "s"}
     yield "newest_known", {"table": "g", "deleted_keys": "k", "scopes": ["a", "it's"]}
     yield "summary", {"as_of": AS_OF, "is_late": "true", "key_values": "array()"}
