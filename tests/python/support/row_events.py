@@ -77,6 +77,8 @@ class Source(NamedTuple):
     is_compacted: bool = False
     names_keys: bool = False
     """Whether the schemas of its messages' keys name it."""
+    is_ordered: bool = False
+    """Whether its log goes by the LSNs of its events."""
 
     @property
     def is_aerospike(self) -> bool:
@@ -177,15 +179,24 @@ def digest(key: int) -> bytes:
 def placed(events: Iterable[Event]) -> list[tuple[Event, Position]]:
     """The events with their places in the log, if these are all that the log has.
 
-    An event's log time is the largest timestamp so far in its partition.
+    An event's log time is the largest timestamp so far in its partition. Where the source orders
+    the log, its place is its LSN's digits behind their number.
     """
     found = []
     newest: dict[tuple[str, int], int | None] = {}
+    said: dict[tuple[str, int], str] = {}
     for event in sorted(events, key=lambda each: (each.source.topic, each.partition, each.offset)):
         place = event.source.topic, event.partition
+        source: str | None = None
+        if event.source.is_ordered and event.is_change:
+            # Without a place of its own it comes behind the one before it.
+            source = f"{said[place]} !" if place in said else None
+            if event.lsn is not None:
+                digits = str(event.lsn)
+                source = said[place] = f"p{len(digits):02}{digits}"
         times = [time for time in (newest.get(place), event.sent_ms) if time is not None]
         newest[place] = max(times, default=None)
-        found.append((event, Position(micros(newest[place]), *place, event.offset, 0)))
+        found.append((event, Position(micros(newest[place]), *place, event.offset, 0, source)))
     return found
 
 

@@ -58,6 +58,7 @@ def log_of(source: Source) -> Log:
         is_aerospike=source.is_aerospike,
         partial=source.partial,
         order_by_source_time=None if by_default else source.order_by_source_time,
+        order_by=["source.lsn"] if source.is_ordered else None,
     )
 
 
@@ -181,7 +182,7 @@ def expected_with_deleted(source: Source, events: Sequence[Event], as_of: dateti
             rows[(key_value(source, key),)] = row | {
                 "_occurred_at": moment(deleted.occurred_at),
                 "_max_occurred_at": moment(deleted.max_occurred_at),
-                "_position": _position(deleted.position),
+                "_position": _position(source, deleted.position),
                 "_deleted_at": moment(deleted.deleted_at),
                 **_expiry(source, deleted.expires_at),
             }
@@ -192,7 +193,7 @@ def _state_end(source: Source, state: State) -> Row:
     return {
         "_occurred_at": moment(state.occurred_at),
         "_max_occurred_at": moment(state.max_occurred_at),
-        "_position": _position(state.position),
+        "_position": _position(source, state.position),
     } | _expiry(source, state.expires_at)
 
 
@@ -218,7 +219,7 @@ def expected_history(
                 "valid_to": moment(version.valid_to),
                 "is_current": version.is_current,
                 "_occurred_at": moment(version.occurred_at),
-                "_position": _position(version.position),
+                "_position": _position(source, version.position),
             }
             place = key_value(source, key), moment(version.valid_from)
             row |= _origin(source, version.source)
@@ -241,7 +242,7 @@ def expected_rows(source: Source, events: Sequence[Event]) -> Expected:
                 | _origin(source, table)
                 | {
                     "_copy": copy,
-                    "_position": _position(copies.position),
+                    "_position": _position(source, copies.position),
                 }
             )
     return Expected((*COLUMNS, *names), rows)
@@ -286,10 +287,11 @@ def typed(image: Image) -> Row:
     }
 
 
-def _position(position: Position) -> Row:
-    """A position of a log that goes by Kafka's, as the tables have it."""
+def _position(source: Source, position: Position) -> Row:
+    """A position as the tables have it."""
     fields = {**position._asdict(), "log_time": moment(position.log_time)}
-    del fields["source"]
+    if not source.is_ordered:
+        del fields["source"]
     return fields
 
 

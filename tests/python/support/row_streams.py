@@ -86,8 +86,14 @@ def debezium_stream(
         hours = dice.choice([0, 0, 0, -5, 5, 72, None])
         time = None if hours is None else clock + hours * HOUR + dice.randint(-3, 3) * MINUTE
         event = place._replace(time_ms=time)
+        if source.is_ordered and dice.random() < 0.85:
+            # Of few, some are the same; some are of what was changed long before.
+            minutes = (clock - START) // MINUTE + dice.choice([0, 0, 0, 1, -9, -40])
+            event = event._replace(lsn=95 + minutes)
         if event.offset < _TRUNCATES_BEFORE and dice.random() < truncates:
-            return event._replace(operation="truncate")
+            # Of those of a log that its source orders, many say no place.
+            lsn = event.lsn if event.offset % 2 else None
+            return event._replace(operation="truncate", lsn=lsn)
         event = event._replace(key=key_number(clone, dice.randrange(KEYS)))
         operation = dice.choice(["snapshot", "insert", "update", "update", "update", "delete"])
         event = event._replace(operation=operation, before=dice.choice([None, NOTHING]))

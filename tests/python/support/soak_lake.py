@@ -413,7 +413,7 @@ class SoakLake:
 
     def _deleted(self) -> Rows:
         """The newest of each key last."""
-        return self.lake.sql("select * from silver.deleted_keys order by position")
+        return self.lake.sql("select * from silver.deleted_keys order by source_place, position")
 
     def _wrong_counts(self, facts: Facts, expected: dict[str, Expected]) -> Iterable[str]:
         for topic in facts.topics:
