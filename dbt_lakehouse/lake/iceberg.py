@@ -16,6 +16,10 @@ from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
 _KEPT_FOR: Final = timedelta(hours=1)
+# The gold tables of a run append to `deleted_keys` at the same time. Each commit may lose to those
+# of all others in turn, and Iceberg gives up after four.
+_RETRIES: Final = "commit.retry.num-retries"
+_MANY_RETRIES: Final = "30"
 
 
 class ConcurrentAppendError(Exception):
@@ -96,19 +100,23 @@ def expire_own_history(
     spark: SparkSession, name: str, before: Callable[[], None] = lambda: None
 ) -> None:
     """Expire the snapshots of a table, except for the last hundred and those of the last hour,
-    once there are five hundred; the name has the catalog in front. Calls ``before`` first.
+    once there are five hundred; the name has the catalog in front. Calls ``before`` first. Gives
+    the table enough retries of its commits, unless it has a number of its own.
 
     For tables of the lake's own state that each run, or each landing, commits to many times: each
     commit writes the list of all snapshots, and each reader reads it first.
     """
-    if int(load_table(spark, name).snapshots().size()) < _SNAPSHOTS_AT_MOST:
+    table = load_table(spark, name)
+    if table.properties().get(_RETRIES) is None:
+        table.updateProperties().set(_RETRIES, _MANY_RETRIES).commit()
+    if int(table.snapshots().size()) < _SNAPSHOTS_AT_MOST:
         return
     before()
-    catalog, _, table = name.partition(".")
+    catalog, _, path = name.partition(".")
     oldest = datetime.now(UTC) - _KEPT_FOR
     # Not by Table.expireSnapshots: it deletes a file with several deletion vectors as soon as one
     # of them has been replaced (Iceberg 1.12).
     spark.sql(
-        f"call {catalog}.system.expire_snapshots(table => '{table}',"
+        f"call {catalog}.system.expire_snapshots(table => '{path}',"
         f" older_than => timestamp '{oldest:%F %T}', retain_last => {_SNAPSHOTS_KEPT})"
     )

@@ -8,12 +8,15 @@ leaf to its readers, held in the executors' memory or on their disks, with its t
 
 import json
 from decimal import Decimal
+from itertools import count
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from dbt_lakehouse.spark.jvm import java_class, java_session, query_execution, scala_object
+
+_NUMBERS: Final = count()
 
 
 class EvaluatedViews:
@@ -51,11 +54,13 @@ class EvaluatedViews:
         struct, as SQL without ``filter``, ``distinct`` and subqueries. Its values are JSON's,
         numbers with all of their digits.
         """
-        observed = rows.observe(name, expr(aggregate).alias("taken"))
+        # Of one name, Spark would give that of a view beneath, which has been observed before.
+        observation = f"{name} {next(_NUMBERS)}"
+        observed = rows.observe(observation, expr(aggregate).alias("taken"))
         self.create(name, observed)
         metrics = query_execution(observed).observedMetrics()
-        if metrics.contains(name):
-            row = metrics.apply(name).json()
+        if metrics.contains(observation):
+            row = metrics.apply(observation).json()
         else:
             # Spark does not execute a plan that it knows to be empty.
             row = self._spark.sql(f"select {aggregate} as taken from {name}").toJSON().first()

@@ -221,6 +221,18 @@ def test_what_is_observed_of_a_view_is_what_a_query_of_it_gives(
     assert taken["ids"] == sorted(each["id"] for each in session.sql(query).collect())
 
 
+def test_what_is_observed_is_the_view_itself(session: LakeSession) -> None:
+    """And not the one that it is made of, which had the same name."""
+    sums = []
+    query = "select id from range(3)"
+    for _ in range(3):
+        made = session.views.create_observed("again", session.sql(query), "struct(sum(id) as ids)")
+        sums.append(made["ids"])
+        session.views.create("beneath", session.sql("select id + 10 as id from again"))
+        query = "select id from beneath"
+    assert sums == [3, 33, 63]
+
+
 def test_rows_of_years_that_python_has_not(session: LakeSession) -> None:
     """As `dbt show` fetches them, and the report of a test that fails."""
     (row,) = collected(
