@@ -266,9 +266,11 @@ class Live:
 
     def _end(self, command: Command) -> None:
         """End the stream as systemd does; a cycle is ended first."""
+        has_begun = bool(command.said)
         command.process.terminate()
         code = _ended(command)
-        if code != 0:
+        # Before it has said anything, Python ends as any program does.
+        if code != 0 and (has_begun or code != -signal.SIGTERM):
             self._found.append(f"a stream ended by SIGTERM with {code}: {command.said[-800:]}")
 
     # -- what goes wrong
