@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -339,6 +340,23 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     assert sorted(after) == sorted(kept_places.items())
     run(lake)
     consistent(lake)
+
+
+def test_the_gold_tables_of_a_run_may_append_to_one_table_at_once(lake: Lake) -> None:
+    spark, table = lake.spark, "lake.silver.shared_by_many"
+    spark.sql(f"create table {table} (n bigint) using iceberg")
+    iceberg.expire_own_history(spark, table)
+
+    def append(number: int) -> None:
+        for _ in range(4):
+            spark.sql(f"insert into {table} values ({number})")
+
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(append, range(16)))
+        assert spark.table(table).count() == 64
+    finally:
+        spark.sql(f"drop table {table} purge")
 
 
 def test_what_is_kept_of_a_snapshot_moves_on_with_it() -> None:
