@@ -418,6 +418,8 @@ def test_captures_are_completed_from_kafka(lake: Lake, kafka: Kafka) -> None:
     captured: dict[str, Callable[[int], bool]] = {
         "captured-even-offsets": lambda offset: offset % 2 == 0,
         "captured-beginning": lambda offset: offset < 5,
+        "captured-end": lambda offset: offset >= 15,
+        "captured-all": lambda offset: True,
     }
     headers: list[tuple[str, bytes | None]] = [("a", None), ("a", b"1")]
     for topic in captured:
@@ -429,15 +431,15 @@ def test_captures_are_completed_from_kafka(lake: Lake, kafka: Kafka) -> None:
         for record in kafka.records(topic)
         if keep(record.offset)
     ]
-    assert lake.land(lines) == LandingResult(20 + 10, 0)
-    assert lake.land_kafka([*captured]).landed == 2 * 40 - len(lines)
+    assert lake.land(lines) == LandingResult(20 + 10 + 10 + 40, 0)
+    assert lake.land_kafka([*captured]).landed == 4 * 40 - len(lines)
     assert landed_by_topic(lake, captured) == kafka.records_by_topic(captured)
     # Both transports go on after that.
     for topic in captured:
         kafka.send(topic, numbered(10, 2, start=40))
-    assert lake.land_kafka([*captured]) == KafkaLanding(20, 0, {})
+    assert lake.land_kafka([*captured]) == KafkaLanding(40, 0, {})
     lines = [capture(topic, record) for topic in captured for record in kafka.records(topic)]
-    assert lake.land(lines) == LandingResult(0, 2 * 50)
+    assert lake.land(lines) == LandingResult(0, 4 * 50)
     assert landed_by_topic(lake, captured) == kafka.records_by_topic(captured)
 
 

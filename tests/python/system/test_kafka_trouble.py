@@ -365,14 +365,14 @@ def test_what_a_known_topics_new_partition_has_lost_is_a_loss(lake: Lake, kafka:
 def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     lake: Lake, kafka: Kafka
 ) -> None:
-    fewer, more, cut, empty = topics = [
-        kafka.create(f"anew-{case}") for case in ("fewer", "more", "cut-off", "empty")
+    fewer, as_many, more, cut, empty = topics = [
+        kafka.create(f"anew-{case}") for case in ("fewer", "as-many", "more", "cut-off", "empty")
     ]
     for topic in topics[:-1]:
         kafka.send(topic, numbered(10))
     lake.land_kafka(topics)
     old = landed_by_topic(lake, topics)
-    for topic, count in zip(topics, (3, 12, 30, 1), strict=True):
+    for topic, count in zip(topics, (3, 10, 12, 30, 1), strict=True):
         kafka.delete(topic)
         kafka.create(topic)
         kafka.send(topic, numbered(count, start=1_000))
@@ -385,8 +385,9 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     def all_are_refused(told_by_its_id: str) -> None:
         with refused(lake, DataLossError, start.format(fewer) + ends, f"`land_as: {fewer}.2`"):
             lake.land_kafka([fewer])
-        with refused(lake, DataLossError, start.format(more) + other, f"as: {more}.2`"):
-            lake.land_kafka([more])
+        for topic in (as_many, more):
+            with refused(lake, DataLossError, start.format(topic) + other, f"as: {topic}.2`"):
+                lake.land_kafka([topic])
         with refused(lake, DataLossError, told_by_its_id):
             lake.land_kafka([cut])
 

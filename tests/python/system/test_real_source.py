@@ -107,9 +107,7 @@ def test_gold_equals_the_source(
                     worker.close()
                     feed.check = worker.enter_context(connect())
                 run.build(number)
-            # `make test` has two rounds; `make real`, whose rounds are more, has this too.
-            if options.rounds > 2:
-                run.compare("after a full refresh", "--full-refresh")
+            run.compare("after a full refresh", "--full-refresh")
 
 
 class Run:

@@ -31,7 +31,7 @@ from python_udfs.typed.row import Change
 from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Arrays = tuple[pa.Array, pa.Array, pa.Array]
-_CHANGED_EACH: Final = 15
+_CHANGED_EACH: Final = 40
 # The fast path takes no fewer than eight alike.
 _TIMES: Final = 8
 
@@ -233,7 +233,7 @@ WRITERS: Final = {
 @given(st.integers(0, 2**40))
 @settings(
     deadline=None,
-    max_examples=60,
+    max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_rows_of_any_kind(format: str, seed: int) -> None:
