@@ -217,8 +217,7 @@ class ChangeLog(Building):
         """
         log, to_fill = rows.log, self.run.to_fill
         encoded = {spec["column"] for spec in log["columns"] if spec["encoding"]}
-        is_from_misfits = not encoded.union(log["key"]).intersection(to_fill)
-        if is_from_misfits and None not in to_fill.values():
+        if encoded.isdisjoint(to_fill) and None not in to_fill.values():
             statement, source = self._filled_from_misfits(rows), "misfits"
         else:
             statement, source = self._filled_from_events(rows), "earlier events"

@@ -15,6 +15,7 @@ Each step can be repeated: a crash between any two loses nothing.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
@@ -224,7 +225,6 @@ class Increment:
         self._has_new_deletes: Final = self._finds_new_deletes()
         self._hit: Final = self._hit_by_others()
         self._resting: Final = table.keys_changed_since()
-        self._has_moved_truncate: Final = table.has_moved_truncate()
 
     def merge(self) -> Built:
         """Fold the new events, look up known states, remember absent keys, and merge."""
@@ -321,6 +321,10 @@ class Increment:
             as_of=self._as_of,
         )
 
+    @cached_property
+    def _has_moved_truncate(self) -> bool:
+        return self._table.has_moved_truncate()
+
     def _has_work(self) -> bool:
         return (
             self._run.has_news_of(self._log)
@@ -347,6 +351,7 @@ class Increment:
             return []
         rows = self._run.rows(self._log)
         if self._has_moved_truncate:
+            # One of those that are known has got another place.
             return self._of.find_truncates(self._table.changes, None)
         if self._fold.order_by:
             rows = render(
@@ -380,7 +385,7 @@ class Increment:
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
             self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
-        self._of.keep_truncates(truncates, moved=self._has_moved_truncate)
+        self._of.keep_truncates(truncates, moved=bool(truncates) and self._has_moved_truncate)
         for each in truncates:
             # With several source tables, the fold decides whose rows it deletes.
             if each.is_new and not self._fold.several_sources:

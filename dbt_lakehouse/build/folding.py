@@ -87,7 +87,7 @@ class Folding(Building):
         if self.lake.catalog.has_key_updates(run, log):
             changed.append(render("resting_keys", **of))
         if self._may_have_moved:
-            changed.append(render("moved_keys", **of))
+            changed.append(render("moved_keys", **of, truncates=self._moved_truncates()))
         return "\nunion all\n".join(changed) or None
 
     @property
@@ -100,13 +100,14 @@ class Folding(Building):
 
     def has_moved_truncate(self) -> bool:
         """Whether a truncate of the log has got another place since the model read the log."""
-        return self._may_have_moved and self.has_rows(
-            render(
-                "moved_truncates",
-                log=self.changes,
-                key=self.fold.key[0],
-                sequence=self.run.sequence_read(self.run.upstreams[0]),
-            )
+        return self._may_have_moved and self.has_rows(self._moved_truncates())
+
+    def _moved_truncates(self) -> str:
+        return render(
+            "moved_truncates",
+            log=self.changes,
+            key=self.fold.key[0],
+            sequence=self.run.sequence_read(self.run.upstreams[0]),
         )
 
     @property

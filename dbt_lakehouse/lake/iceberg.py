@@ -96,15 +96,15 @@ def _validation(chosen_by: int | None) -> dict[str, str]:
     return {"isolation-level": "serializable", **since}
 
 
-def expire_own_history(
+def tend_own_state(
     spark: SparkSession, name: str, before: Callable[[], None] = lambda: None
 ) -> None:
-    """Expire the snapshots of a table, except for the last hundred and those of the last hour,
-    once there are five hundred; the name has the catalog in front. Calls ``before`` first. Gives
-    the table enough retries of its commits, unless it has a number of its own.
+    """Keep a table of the lake's own state fit for runs and landings that commit to it many times;
+    the name has the catalog in front.
 
-    For tables of the lake's own state that each run, or each landing, commits to many times: each
-    commit writes the list of all snapshots, and each reader reads it first.
+    Once there are five hundred snapshots, calls ``before`` and expires them, except for the last
+    hundred and those of the last hour: each commit writes the list of all snapshots, and each
+    reader reads it first. A table without a number of retries of its own gets one.
     """
     table = load_table(spark, name)
     if table.properties().get(_RETRIES) is None:

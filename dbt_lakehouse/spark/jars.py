@@ -103,6 +103,9 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     ``SessionError`` without a Java to resolve it.
     """
     missing = [jar for jar in jars if not _is_held(jar)]
+    for jar in missing:
+        if jar.path.exists():
+            tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is downloaded again")
     if missing:
         _resolve(missing)
     return [jar.path for jar in jars]
@@ -110,16 +113,11 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
 
 def are_held(jars: Sequence[Jar]) -> bool:
     """Whether the cache has all of the jars, so that nothing has to be fetched."""
-    return all(jar.path.exists() and digest(jar.path) == jar.sha256 for jar in jars)
+    return all(map(_is_held, jars))
 
 
 def _is_held(jar: Jar) -> bool:
-    if not jar.path.exists():
-        return False
-    if digest(jar.path) == jar.sha256:
-        return True
-    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is downloaded again")
-    return False
+    return jar.path.exists() and digest(jar.path) == jar.sha256
 
 
 def digest(path: Path) -> str:

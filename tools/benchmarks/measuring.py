@@ -47,6 +47,12 @@ class Figure:
         return self.ratio >= self.bar if self.higher_is_better else self.ratio <= self.bar
 
 
+def resident_bytes(process: int) -> int:
+    """The memory that a process has now. Raises ``OSError`` if it has ended."""
+    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def wall_seconds(job: Callable[[], object]) -> float:
     """How long the job takes."""
     start = time.perf_counter()

@@ -30,7 +30,7 @@ from dbt_lakehouse.runs import tables
 from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from tools.benchmarks.increments import OrderLake, rounded, write_orders_project
-from tools.benchmarks.measuring import Figure, Options
+from tools.benchmarks.measuring import Figure, Options, resident_bytes
 
 BENCHMARK: Final = "upkeep"
 
@@ -128,13 +128,8 @@ def _look(lake: OrderLake, seconds: float) -> Look:
         sum(size for path, size in metadata.items() if path.suffix != ".json") / _MB,
         sum(size for path, size in metadata.items() if path.suffix == ".json") / _MB,
         sum(sizes.values()) / _MB,
-        (_resident(gateway.proc.pid) + _resident(os.getpid())) / _MB,
+        (resident_bytes(gateway.proc.pid) + resident_bytes(os.getpid())) / _MB,
     )
-
-
-def _resident(process: int) -> int:
-    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _figure(name: str, looks: Sequence[Look], reads: int) -> Figure:

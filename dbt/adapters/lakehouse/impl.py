@@ -31,7 +31,7 @@ from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared import declarations, namesakes
 from dbt_lakehouse.declared.catalog_columns import columns_to_come, shown_type
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.iceberg import expire_own_history
+from dbt_lakehouse.lake.iceberg import tend_own_state
 from dbt_lakehouse.maintenance import policy, run
 from dbt_lakehouse.runs import commits, tables
 
@@ -232,16 +232,16 @@ class LakehouseAdapter(SparkAdapter):
         of = Context(context)
         if not of.is_building:
             return
-        self._expire_own_history(of.this)
+        self._tend_own_state(of.this)
         as_of = self.lake.runs.moment(of.var("as_of"))
         purge(self.lake, of.this, as_of, of.var("tombstone_retention_days", 7))
 
-    def _expire_own_history(self, relation: BaseRelation) -> None:
-        """Expire the earlier snapshots of a table whose history is not read, once it has many.
-        Their notes are carried on.
+    def _tend_own_state(self, relation: BaseRelation) -> None:
+        """``tend_own_state`` of a table whose history is not read. The notes of snapshots that
+        expire are carried on.
         """
         name = f"{CATALOG}.{relation.render()}"
-        expire_own_history(
+        tend_own_state(
             self.lake.spark, name, before=lambda: commits.carry_on(self.lake.spark, str(relation))
         )
         self.lake.handle.looks.clear()

@@ -6,6 +6,7 @@
       log: the log, to select from.
       key: the columns.
       sequence: the sequence number up to which the model has read the log.
+      truncates: SQL of moved_truncates.sql.
 #}
 {% for relation in ('', '_previous_key.') %}
 select
@@ -25,10 +26,5 @@ from {{ log }}
 where
     {{ key[0] }} is not null
     and exists (
-        select 1 from {{ log }} as moved
-        where
-            moved.{{ key[0] }} is null
-            and moved._operation = 'truncate'
-            and moved._position.source like '% !'
-            and moved._last_updated_sequence_number > {{ sequence }}
+        {{ truncates | indent(8) }}
     )

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.iceberg import expire_own_history
+from dbt_lakehouse.lake.iceberg import tend_own_state
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.lags import Buckets, bucket_sql
 
@@ -257,7 +257,7 @@ def save_positions(
     # are true as of its own snapshot.
     rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
     spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
-    expire_own_history(spark, TABLE)
+    tend_own_state(spark, TABLE)
 
 
 def lags(

@@ -281,6 +281,7 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     expected = {**known, 0: "unread", 2: "unread", 200: "unread"}
     del expected[1]
     assert statuses(lake) == expected
+    consistent(lake)
 
     # What belongs before what is known is folded from the rewritten log.
     late = order(ORDERS, 0, START + MINUTE, "u", 0, "late")._replace(partition=1)
@@ -345,7 +346,7 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
 def test_the_gold_tables_of_a_run_may_append_to_one_table_at_once(lake: Lake) -> None:
     spark, table = lake.spark, "lake.silver.shared_by_many"
     spark.sql(f"create table {table} (n bigint) using iceberg")
-    iceberg.expire_own_history(spark, table)
+    iceberg.tend_own_state(spark, table)
 
     def append(number: int) -> None:
         for _ in range(4):

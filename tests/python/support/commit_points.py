@@ -166,10 +166,9 @@ def kill(command: Command, of: str = "both") -> None:
     of Python alone, whose JVM ends by itself.
     """
     if of == "java":
-        for process in _children(command.process.pid):
+        for process in javas_of(command.process.pid):
             with suppress(OSError):
-                if Path(f"/proc/{process}/comm").read_text().strip() == "java":
-                    os.kill(process, signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         assert command.process.wait() != 0, command.said
     elif of == "python":
         command.kill()
@@ -178,6 +177,13 @@ def kill(command: Command, of: str = "both") -> None:
     command.leave_nothing()
 
 
-def _children(process: int) -> list[int]:
-    text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [int(each) for each in text.split()]
+def javas_of(process: int) -> list[int]:
+    """The JVMs that a process has started and that still run, whichever thread has."""
+    found = []
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        # A thread, or a child, may have ended.
+        with suppress(OSError):
+            for each in children.read_text().split():
+                if Path(f"/proc/{each}/comm").read_text().strip() == "java":
+                    found.append(int(each))
+    return found

@@ -196,13 +196,18 @@ class Kafka:
 
 def produce(producer: Producer, topic: str, messages: Iterable[Outgoing]) -> None:
     """Send messages with a producer of one's own and wait until the broker has them."""
+    produce_to(producer, ((topic, message) for message in messages))
+
+
+def produce_to(producer: Producer, messages: Iterable[tuple[str, Outgoing]]) -> None:
+    """``produce`` messages, each to a topic of its own."""
     problems: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             problems.append(error)
 
-    for message in messages:
+    for topic, message in messages:
         # Of Any: a list of the type that librdkafka wants could hold text too.
         headers: list[Any] = list(message.headers or ())
         send = partial(

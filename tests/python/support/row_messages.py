@@ -48,18 +48,22 @@ def message(event: Event) -> Message:
     return Message(event.source.topic, event.partition, event.offset, event.sent_ms, key, value)
 
 
-def line(event: Event) -> dict[str, Any]:
-    """The capture line of an event, with headers if it is marked or of a key update."""
-    sent = message(event).line()
-    headers = {}
+def headers(event: Event) -> list[tuple[str, bytes | None]]:
+    """The headers of an event's message: of one that is marked, or of a key update."""
+    found: list[tuple[str, bytes | None]] = []
     if (text := _marker(event)) is not None:
-        headers[f"of {text}"] = text.encode()
+        found.append((f"of {text}", text.encode()))
     if event.other_key is not None:
         name = "oldkey" if event.operation == "insert" else "newkey"
-        headers[f"__debezium.{name}"] = _compact({"id": event.other_key})
-    if not headers:
-        return sent
-    return {**sent, "headers": [[name, b64encode(each).decode()] for name, each in headers.items()]}
+        found.append((f"__debezium.{name}", _compact({"id": event.other_key})))
+    return found
+
+
+def line(event: Event) -> dict[str, Any]:
+    """The capture line of an event."""
+    sent = message(event).line()
+    told = [[name, each and b64encode(each).decode()] for name, each in headers(event)]
+    return {**sent, "headers": told} if told else sent
 
 
 # --- Aerospike ------------------------------------------------------------------------------------

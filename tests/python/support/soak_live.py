@@ -10,32 +10,33 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import statistics
 import subprocess
 import threading
 import time
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from commands import SECONDS, Command, dbt, lakehouse
+from commit_points import KILLED, javas_of, kill
 from confluent_kafka import Producer
-from kafka_topics import Kafka, Outgoing, produce
+from kafka_topics import Kafka, Outgoing, produce_to
 from lakes import Lake
 from row_events import Event, Source
-from row_messages import line
+from row_messages import headers, message
 from soak_lake import SoakLake
 from soak_streams import SOURCES, Episode, stream
 
 from local_kafka.broker import Broker
+from tools.benchmarks.measuring import resident_bytes
 
 # No registry is there to be asked for schemas, and nothing is compacted.
 FOLLOWED: Final = ("meters", "gauges", "tickets", "branches", "parcels", "visits", "regions")
@@ -83,31 +84,23 @@ class Sent:
         """
         topic, partition = event.source.topic, event.partition % _PARTITIONS
         apart = event.operation == "truncate"
-        self._clock = max(self._clock + apart, time.time_ns() // 1_000_000)
+        now = max(self._clock + apart, time.time_ns() // 1_000_000)
+        self._clock = now + apart
         event = event._replace(
             partition=partition,
             offset=self._offsets[topic, partition],
-            sent_ms=self._clock,
+            sent_ms=now,
             expires_s=_far_away(event.expires_s),
         )
-        self._clock += apart
         self._offsets[topic, partition] += 1
         self.events.append(event)
-        told = line(event)
-        key, value = (None if each is None else b64decode(each) for each in _texts(told))
-        headers: list[tuple[str, bytes | None]] = [
-            (name, b64decode(each)) for name, each in told.get("headers", ())
-        ]
-        assert event.sent_ms is not None
-        return topic, Outgoing(value, key, headers or None, partition, event.sent_ms)
+        sent = message(event)
+        told = headers(event) or None
+        return topic, Outgoing(sent.value, sent.key, told, partition, now)
 
 
 def _clone(event: Event) -> int:
     return (event.key or 0) // 1000
-
-
-def _texts(told: dict[str, Any]) -> tuple[str | None, str | None]:
-    return told["key_b64"], told["value_b64"]
 
 
 def _far_away(expires_s: int | None) -> int | None:
@@ -226,12 +219,14 @@ class Live:
         """One producer for all: what it sends keeps its order over the broker's deaths."""
         patient = {"enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 240_000}
         producer = Producer({**kafka.settings, **patient})
-        for topic, message in self._sent.messages(self._sources):
+        produce_to(producer, self._until_it_stops())
+
+    def _until_it_stops(self) -> Iterator[tuple[str, Outgoing]]:
+        for each in self._sent.messages(self._sources):
+            # It has its place already.
+            yield each
             if self._stopping.is_set():
-                # It has its place already.
-                produce(producer, topic, [message])
                 return
-            _send(producer, topic, message)
 
     def _stream(self, *options: str) -> Any:
         arguments = ("stream", "--build", "--interval", "1", "--maintain-every", "30", *options)
@@ -259,9 +254,10 @@ class Live:
     def _watch(self, command: Command, until: float) -> None:
         """Let the stream run, and measure it."""
         while time.monotonic() < until and command.process.poll() is None:
-            java = _java_of(command.process.pid)
-            sizes = _megabytes(command.process.pid), _megabytes(java) if java else 0.0
-            self.megabytes.append(sizes)
+            sizes = [
+                _megabytes(each) for each in (command.process.pid, *javas_of(command.process.pid))
+            ]
+            self.megabytes.append((sizes[0], sum(sizes[1:])))
             time.sleep(1)
 
     def _end(self, command: Command) -> None:
@@ -277,9 +273,7 @@ class Live:
 
     def _trouble(self, command: Command) -> None:
         troubles: dict[str, Callable[[Command], None]] = {
-            "kill of Python": lambda each: each.kill(),
-            "kill of the JVM": self._kill_java,
-            "kill of both": lambda each: each.leave_nothing(),
+            **{f"kill of {each}": partial(kill, of=each) for each in KILLED},
             "kill of the broker": self._kill_broker,
             "SIGTERM": self._end,
             "dbt run beside": self._run_beside,
@@ -290,15 +284,6 @@ class Live:
         self.done[name] += 1
         with suppress(ProcessLookupError):
             troubles[name](command)
-
-    def _kill_java(self, command: Command) -> None:
-        java = _java_of(command.process.pid)
-        if java is None:
-            return
-        os.kill(java, signal.SIGKILL)
-        code = _ended(command)
-        if code == 0:
-            self._found.append(f"a stream without its JVM ended well: {command.said[-800:]}")
 
     def _kill_broker(self, command: Command) -> None:
         self._broker.kill()
@@ -377,41 +362,10 @@ def _ended(command: Command) -> int:
     raise AssertionError(f"not ended after {_PATIENCE:g} s: {command.said[-3000:]}")
 
 
-def _send(producer: Producer, topic: str, message: Outgoing) -> None:
-    """Hand a message to the producer, which sends it when it can."""
-    headers: list[Any] = list(message.headers or ())
-    while True:
-        try:
-            producer.produce(
-                topic,
-                value=message.value,
-                key=message.key,
-                partition=message.partition,
-                headers=headers,
-                timestamp=message.timestamp_ms,
-            )
-        except BufferError:
-            producer.poll(1)
-        else:
-            producer.poll(0)
-            return
-
-
-def _java_of(process: int) -> int | None:
-    """The JVM that a process has started."""
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            _, _, rest = status.read_text().partition("(")
-            name, _, fields = rest.rpartition(")")
-            if name == "java" and int(fields.split()[1]) == process:
-                return int(status.parent.name)
-    return None
-
-
 def _megabytes(process: int) -> float:
+    # It may have ended.
     with suppress(OSError, IndexError):
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        return pages * resource.getpagesize() / 1e6
+        return resident_bytes(process) / 1e6
     return 0.0
 
 

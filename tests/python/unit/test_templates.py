@@ -471,8 +471,9 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             "ranges": [[":a", ":b"]],
         },
     )
-    for name in ("resting_keys", "moved_keys"):
-        yield name, {"log": "l", "key": ["a", "b"], "sequence": 3}
+    of_keys = {"log": "l", "key": ["a", "b"], "sequence": 3}
+    yield "resting_keys", of_keys
+    yield "moved_keys", {**of_keys, "truncates": "select 1"}
     yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
     yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
     yield "summary_of_purge", {"old": "o"}
