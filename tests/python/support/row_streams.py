@@ -266,13 +266,15 @@ def _one_of_few(dice: random.Random, clone: int) -> Image:
     }
 
 
-def beside_others(event: Event) -> Event:
+def beside_others(event: Event, newest: int | None = None) -> Event:
     """A truncate at a millisecond of its own: of rows in the same one, in other partitions, nothing
-    says whether they come before it (test_truncates.py).
+    says whether they come before it (test_truncates.py). ``newest``: the largest timestamp before
+    it in its partition, for it counts too.
     """
-    if event.operation != "truncate" or event.sent_ms is None:
+    times = [time for time in (event.sent_ms, newest) if time is not None]
+    if event.operation != "truncate" or not times:
         return event
-    return event._replace(sent_ms=event.sent_ms + 1 + event.partition)
+    return event._replace(sent_ms=max(times) + 1 + event.partition)
 
 
 def _places(
@@ -285,6 +287,7 @@ def _places(
     """
     sent: list[Event] = []
     for partition in (0, 1):
+        newest: int | None = None
         for offset in range(EVENTS):
             clock = START + offset * 3 * MINUTE
             timestamp: int | None = clock
@@ -294,13 +297,15 @@ def _places(
                     timestamp = None
             number = clone_partition(clone, 2 * lane + partition)
             place = Event(source, number, offset, timestamp, operation)
-            event = beside_others(make(place, clock))
+            event = beside_others(make(place, clock), newest)
             again = [each for each in sent if each.operation != "truncate"]
             if again and dice.random() < 0.08:
                 event = dice.choice(again)._replace(
                     partition=number, offset=offset, sent_ms=timestamp
                 )
             sent.append(event)
+            if event.sent_ms is not None:
+                newest = max(event.sent_ms, newest or 0)
             yield event
 
 
