@@ -156,16 +156,12 @@ def _expected_counters(
 ) -> dict[str, tuple[int, int]]:
     """At least and at most, by the counter's name."""
     (events_before, as_of_before), (events, as_of) = before, now
-    seen = {_place(each) for each in events_before}
-    changes = changes_by_key(source, events)
-    new = {
-        key: [each for each in own if _place(each.position) not in seen]
-        for key, own in changes.items()
-    }
-    earlier = {
-        key: _state(source, own, as_of_before)
-        for key, own in changes_by_key(source, events_before).items()
-    }
+    seen = {(*_place(each), 0) for each in events_before}
+    changes, changes_before = changes_by_key(source, events), changes_by_key(source, events_before)
+    # A tombstone that was read before stands for a delete once an earlier change has landed.
+    seen |= {_event(each) for own in changes_before.values() for each in own}
+    new = {key: [each for each in own if _event(each) not in seen] for key, own in changes.items()}
+    earlier = {key: _state(source, own, as_of_before) for key, own in changes_before.items()}
     sent = {_place(each): each for each in events if each.source == source}
     if source.is_aerospike:
         states = {key: _state(source, own, as_of) for key, own in changes.items()}
@@ -267,6 +263,11 @@ def _known_time(event: Event, position: Position) -> int | None:
     return known_time(
         Change(event.operation, micros(event.time_ms), micros(event.sent_ms), position, None)
     )
+
+
+def _event(change: Change) -> tuple[str, int, int, int]:
+    """The coordinates of a change's event."""
+    return (*_place(change.position), change.position.event_index)
 
 
 def _order(position: Position) -> tuple[Any, ...]:
