@@ -45,9 +45,10 @@ _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
 # Session settings that Iceberg writes into the summary of each snapshot it makes.
 SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
-# Parsed metadata by its file, which is immutable. A run looks at each table many times, and a
-# table's metadata is up to some hundred kB of JSON.
-_PARSED: Final[dict[str, Table]] = {}
+# The newest parsed metadata of a table, with its file, which is immutable, by the file's folder. A
+# run looks at each table many times, and a table's metadata is up to some hundred kB of JSON. A
+# stream commits all day: older files are never asked for again.
+_PARSED: Final[dict[str, tuple[str, Table]]] = {}
 _MOST_PARSED: Final = 1_000
 
 # The most that may_have_rows reads without Spark: about a second.
@@ -67,15 +68,16 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
             return None
         raise
     metadata = table.operations().current()
-    place = metadata.metadataFileLocation()
-    found = _PARSED.get(place)
-    if found is None:
+    place: str | None = metadata.metadataFileLocation()
+    folder = (place or "").rpartition("/")[0]
+    of, found = _PARSED.get(folder, (None, None))
+    if found is None or of != place:
         to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
         found = parse(to_json(metadata))
         if place is not None:
             if len(_PARSED) >= _MOST_PARSED:
                 _PARSED.clear()
-            _PARSED[place] = found
+            _PARSED[folder] = (place, found)
     return found
 
 

@@ -1,5 +1,6 @@
 """A lake or a Spark that can't be used says so in one line, with what to look at."""
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -23,6 +24,8 @@ from pyspark.sql.functions import lit, udf
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.session.opening import _READERS, _for_readers, _with_ours, open_session
 from dbt_lakehouse.spark import jars
 from dbt_lakehouse.spark.daemon import without_archives
@@ -92,6 +95,19 @@ def test_no_process_is_started_for_a_file(tmp_path: Path) -> None:
     os.umask(mask)
     made = [each for each in (tmp_path / "lake" / "warehouse").rglob("*.*") if each.is_file()]
     assert {each.stat().st_mode & 0o7777 for each in made} == {0o666 & ~mask}
+
+
+def test_of_a_table_that_changes_all_day_only_the_newest_state_is_held(tmp_path: Path) -> None:
+    spark, name = Lake(tmp_path).spark, "gold.numbers"
+    spark.sql(f"create table lake.{name} using iceberg as select 1 as number")
+    assert (table := look_at(spark, name)) is not None
+    for number in range(3):
+        spark.sql(f"insert into lake.{name} select {number}")
+        assert (table := look_at(spark, name)) is not None
+        assert len(table.chain) == number + 2
+    gc.collect()
+    held = [each for each in gc.get_objects() if isinstance(each, Table)]
+    assert [each for each in held if each.uuid == table.uuid] == [table]
 
 
 def test_a_long_answer_comes_at_once(tmp_path: Path) -> None:
