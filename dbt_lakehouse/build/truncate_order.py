@@ -30,6 +30,7 @@ from dbt_lakehouse.build.truncate_sql import (
     bounds_sql,
     events_sql,
     found_sql,
+    moved_sql,
     nearby_sql,
     places_sql,
     written_sql,
@@ -145,10 +146,13 @@ def place(
     new = events_sql(events(Part.NEW, near))
     newest = None if newest is None else max(newest, *times)
     found = Placed(newest=newest)
+    # Decoded once: each step looks at them twice.
+    near_events = f"{view}_near"
+    session.evaluate(near_events, nearby_sql(new, before))
     # A moved event also moves what is behind it in its partition, rows and truncates of other
     # tables included.
     for step in range(_STEPS):
-        nearby = nearby_sql(new, before, found.view)
+        nearby = moved_sql(near_events, found.view)
         known, places = f"{view}_truncates_{step}", f"{view}_{step}"
         session.hold(known, table_of(truncates))
         bounds = {row.pop("index"): Bounds(**row) for row in rows(bounds_sql(known, nearby))}

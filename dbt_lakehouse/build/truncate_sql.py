@@ -89,20 +89,27 @@ def written_sql(before: str, log: str) -> str:
             inner join {log} as log on {_is_same("event", "log._position")}"""
 
 
-def nearby_sql(new: str, before: str | None, places: str | None = None) -> str:
-    """New events with their current places, and earlier ones."""
+def nearby_sql(new: str, before: str | None) -> str:
+    """New events with their own log times as places, and earlier ones."""
     query = f"""
             select {", ".join(EVENT)}, operation, source, said,
                 unix_micros(log_time) as log_time, unix_micros(log_time) as place, true as is_new
             from ({new})"""
-    if places is not None:
-        query = f"""
-            select event.* except (place, is_new),
-                coalesce(unix_micros(places.placed_at), event.place) as place,
-                event.is_new
-            from ({query}) as event
-            left join {places} as places using ({", ".join(EVENT)})"""
     return query if before is None else f"{query}\n            union all{before}"
+
+
+def moved_sql(nearby: str, places: str | None) -> str:
+    """The events of ``nearby``, a view of ``nearby_sql``, new ones with the places that they have
+    got so far.
+    """
+    if places is None:
+        return f"select * from {nearby}"
+    return f"""
+            select event.* except (place),
+                if(event.is_new, coalesce(unix_micros(places.placed_at), event.place), event.place)
+                    as place
+            from {nearby} as event
+            left join {places} as places using ({", ".join(EVENT)})"""
 
 
 def bounds_sql(truncates: str, nearby: str) -> str:

@@ -23,8 +23,8 @@ SHARING: Final = {
     ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble", "test_cycles"),
     "rows": (
-        *("test_compacted", "test_history", "test_key_updates", "test_keyless"),
-        *("test_events", "test_partial_rows"),
+        *("test_beliefs", "test_compacted", "test_deleted_rows", "test_events", "test_history"),
+        *("test_key_updates", "test_keyless", "test_partial_rows"),
         *("test_pictures", "test_shards", "test_why"),
     ),
 }
@@ -35,7 +35,7 @@ _OF_FIXTURES: Final = {"demo": "demo", "built": "rows"}
 # What takes minutes: begun last, it would leave a process without work.
 _LONGEST: Final = (
     *("kafka", "demo", "rows", "test_forget", "test_maintenance", "test_generate"),
-    *("test_history_news", "test_deleted_rows", "test_scenarios", "test_composite_keys"),
+    *("test_history_news", "test_scenarios", "test_composite_keys"),
     *("test_catalogs", "test_upstreams", "test_real_source", "test_package", "test_cluster"),
     *("test_run_crashes", "test_truncates", "test_wrong_rows", "test_other_events"),
     *("test_source_order", "test_schema_drift", "test_schema_registry", "test_redrive"),

@@ -1,52 +1,25 @@
 """Histories of two times through dbt: what was believed after each run, against the reference."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-import history_tables
 import pytest
+from belief_tables import SOURCES, gold_of, table_of
 from expected_gold import Row, micros_of
-from history_tables import KEYS, METERS, TICKETS
-from lakes import Lake, as_of_text
+from history_tables import KEYS, TICKETS
+from lakes import as_of_text
 from row_events import Source, changes_by_key, key_value
-from row_lake import (
-    RUNS,
-    RowLake,
-    add_change_log,
-    add_current_state,
-    expected_history,
-    log_of,
-    moment,
-)
-from small_project import add_gold, history, small_project
+from row_lake import RUNS, RowLake, expected_history, moment
+from small_project import add_gold
 
 from dbt_lakehouse.reference.beliefs import Belief, beliefs
 from dbt_lakehouse.reference.history import Version
 from dbt_lakehouse.reference.history import history as versions_of
 
-SOURCES: Final = (METERS, TICKETS)
+if TYPE_CHECKING:
+    from built_rows import Built
 
-
-def table_of(source: Source) -> str:
-    return f"{source.table}_beliefs"
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> RowLake:
-    """Example by example and a random stream, in three runs."""
-    folder = tmp_path_factory.mktemp("beliefs")
-    project = small_project(folder / "project")
-    for source in SOURCES:
-        add_change_log(project, source)
-        add_current_state(project, source)
-        add_gold(project, history(log_of(source), table_of(source), bitemporal=True))
-    lake = RowLake(Lake(folder, project))
-    batches: list[list[Any]] = [[] for _ in RUNS]
-    for run, event in history_tables.example_events():
-        batches[run].append(event)
-    for as_of, batch in zip(RUNS, batches, strict=True):
-        lake.run(events=batch, as_of=as_of)
-    return lake
+pytest_plugins = ["built_rows"]
 
 
 def believed(lake: RowLake, source: Source) -> dict[str, list[Belief]]:
@@ -88,13 +61,13 @@ def of_table(row: Row) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.table)
-def test_a_table_has_all_that_was_ever_believed(lake: RowLake, source: Source) -> None:
+def test_a_table_has_all_that_was_ever_believed(built: "Built", source: Source) -> None:
     expected = [
         (key, *as_row(each))
-        for key, all_of_it in believed(lake, source).items()
+        for key, all_of_it in believed(built.lake, source).items()
         for each in all_of_it
     ]
-    rows = lake.lake.read(f"gold.{table_of(source)}")
+    rows = built.lake.lake.read(f"gold.{table_of(source)}")
     found = [(str(row[KEYS[source]]), *of_table(row)) for row in rows]
     assert sorted(found, key=str) == sorted(expected, key=str)
     ended = [each for each in found if each[-2] is not None]
@@ -104,8 +77,9 @@ def test_a_table_has_all_that_was_ever_believed(lake: RowLake, source: Source) -
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.table)
 @pytest.mark.parametrize("run", range(len(RUNS)))
 def test_what_was_believed_at_a_moment_is_the_history_of_then(
-    lake: RowLake, source: Source, run: int
+    built: "Built", source: Source, run: int
 ) -> None:
+    lake = built.lake
     at = f"timestamp '{as_of_text(RUNS[run])}'"
     found = lake.lake.sql(
         f"select {KEYS[source]}, valid_from, valid_to, _position.offset"
@@ -119,21 +93,20 @@ def test_what_was_believed_at_a_moment_is_the_history_of_then(
     assert Counter(tuple(each.values()) for each in found) == Counter(expected)
 
 
-def test_runs_beside_it(lake: RowLake) -> None:
+def test_runs_beside_it(built: "Built") -> None:
     """The data test; nothing new; an earlier moment; a rebuild that nobody has asked for."""
-    tests = lake.data_tests(*map(table_of, SOURCES))
+    lake, table = built.lake.lake, table_of(TICKETS)
+    tests = built.lake.data_tests(*map(table_of, SOURCES))
     assert tests and set(tests.values()) == {"pass"}
-    before = {source: lake.lake.current_snapshot(f"gold.{table_of(source)}") for source in SOURCES}
-    lake.run(as_of=RUNS[-1])
-    for source, snapshot in before.items():
-        assert lake.lake.current_snapshot(f"gold.{table_of(source)}") == snapshot
-    earlier = lake.lake.outcomes("run", "-s", table_of(TICKETS), as_of=as_of_text(RUNS[0]))
-    message = earlier[table_of(TICKETS)].message
-    assert "what was recorded since goes away with --full-refresh" in message
-    gold = history(log_of(TICKETS), table_of(TICKETS), ["level"], bitemporal=True)
-    add_gold(lake.lake.project, gold)
-    refused = lake.lake.outcomes("run", "-s", table_of(TICKETS), as_of=as_of_text(RUNS[-1]))
-    assert "has versions that no longer hold" in refused[table_of(TICKETS)].message
+    assert not built.changed_by_nothing & {*map(table_of, SOURCES)}
+    earlier = lake.outcomes("run", "-s", table, as_of=as_of_text(RUNS[0]))
+    assert "what was recorded since goes away with --full-refresh" in earlier[table].message
+    try:
+        add_gold(lake.project, gold_of(TICKETS, ["level"]))
+        refused = lake.outcomes("run", "-s", table, as_of=as_of_text(RUNS[-1]))
+        assert "has versions that no longer hold" in refused[table].message
+    finally:
+        add_gold(lake.project, gold_of(TICKETS))
 
 
 def test_the_reference_by_hand() -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 from lakes import Lake
@@ -141,9 +141,17 @@ def at(minutes: float) -> int:
 
 ONE, TWO, THREE = row(1, "one"), row(2, "two"), row(2, "three")
 
-# What lands one run after the other: steps, each with its source time and the minute at which it is
-# sent; and the histories that fold it from open versions, None for any.
-Batch = tuple[str, list[tuple[Step, float | None]], frozenset[str] | None]
+
+class Batch(NamedTuple):
+    """What lands before one run: steps, each with its source time and the minute at which it is
+    sent; and the tables that fold it from what they have, None for any.
+    """
+
+    name: str
+    steps: list[tuple[Step, float | None]]
+    short: frozenset[str] | None
+
+
 # All of them are played where the mark is asked for; the random stream sees their class.
 IN_CI: Final = (
     "the first",
@@ -151,27 +159,24 @@ IN_CI: Final = (
     "an event at the instant of the open version",
     "times that go back behind a truncate that goes back further",
     "events with neither time",
-    "a copy more, one fewer, and a row that is new",
-    "a row that comes back, and more deletes than there are copies",
-    "a copy before the newest event of its row",
 )
 
 
 def batches(played: Sequence[Batch]) -> list[Any]:
     """Parameters of a test, those that are long marked."""
     return [
-        pytest.param(each, id=each[0], marks=() if each[0] in IN_CI else pytest.mark.long)
+        pytest.param(each, id=each.name, marks=() if each.name in IN_CI else pytest.mark.long)
         for each in played
     ]
 
 
 BATCHES: Final[list[Batch]] = [
-    (
+    Batch(
         "the first",
         [(insert(at(number), ONE, key=number), 10 + number) for number in range(8)],
         NONE,
     ),
-    (
+    Batch(
         "updates, deletes and new keys that come last",
         [
             (update(at(20), TWO, key=0), 30),
@@ -186,7 +191,7 @@ BATCHES: Final[list[Batch]] = [
         ],
         ALL,
     ),
-    (
+    Batch(
         "deleted keys that come back, and a delete of one that is deleted",
         [
             (insert(at(40), ONE, key=1), 50),
@@ -196,60 +201,60 @@ BATCHES: Final[list[Batch]] = [
         ],
         ALL,
     ),
-    (
+    Batch(
         "an event at the instant of the open version",
         [(update(at(21), ONE, key=0), 60)],
         NONE,
     ),
-    (
+    Batch(
         "one that is a millisecond older",
         [(update(at(41) - 1, TWO, key=3), 61)],
         NONE,
     ),
-    (
+    Batch(
         "one that is a millisecond newer",
         [(update(at(41) + 1, TWO, key=3), 62)],
         # Of the tracked one of the log, other keys' times are no bound: one was late before.
         ALL,
     ),
-    ("a delete of a key that is deleted at last", [(delete(at(64), key=4), 64)], ALL),
-    (
+    Batch("a delete of a key that is deleted at last", [(delete(at(64), key=4), 64)], ALL),
+    Batch(
         "an insert behind the delete in time that lies before it in the log",
         [(insert(at(65), ONE, key=4), 63)],
         NONE,
     ),
-    (
+    Batch(
         "an insert behind the delete in the log that is before it in time",
         [(insert(at(63), TWO, key=4), 70)],
         None,
     ),
-    (
+    Batch(
         "events without a time",
         [(update(None, THREE, key=5), 80), (update(None, ONE, key=5), 81)],
         None,
     ),
-    (
+    Batch(
         "an event behind one without a time, which that one was read to begin after",
         [(update(at(79), TWO, key=5), 82)],
         NONE,
     ),
-    (
+    Batch(
         "a key update",
         [(update(at(90), {**THREE, "label": UNAVAILABLE}, key=30, previous_key=6), 90)],
         None,
     ),
-    ("a truncate", [(truncate(at(95)), 95), (insert(at(96), ONE, key=0), 97)], NONE),
-    (
+    Batch("a truncate", [(truncate(at(95)), 95), (insert(at(96), ONE, key=0), 97)], NONE),
+    Batch(
         "keys that the truncate took away",
         [(insert(at(110), TWO, key=1), 110), (insert(at(111), TWO, key=0), 111)],
         ALL,
     ),
-    (
+    Batch(
         "one that the truncate took away, from before it",
         [(insert(at(94), TWO, key=2), 120)],
         NONE,
     ),
-    (
+    Batch(
         "times that go back behind a truncate that goes back further",
         [
             (insert(at(150), ONE, key=9), 150),
@@ -258,45 +263,35 @@ BATCHES: Final[list[Batch]] = [
         ],
         NONE,
     ),
-    (
+    Batch(
         "an event between a truncate in time and the open version",
         [(update(at(148), THREE, key=9), 160)],
         None,
     ),
-    (
+    Batch(
         "events with neither time",
         [(insert(at(170), ONE, key=10), None), (update(None, TWO, key=10), None)],
         None,
     ),
-    (
+    Batch(
         "events before one that has neither time",
         [(update(at(180), THREE, key=10), 180)],
         None,
     ),
-    (
+    Batch(
         "a row that a snapshot has read",
         [(Step("snapshot", at(190), ONE, key=3), 190)],
         NONE,
     ),
 ]
 
-
-@pytest.mark.parametrize("batch", batches(BATCHES))
-def test_news_at_each_boundary(played: Played, batch: Batch) -> None:
-    _, steps, short = batch
-
-    def made(source: Source) -> list[Event]:
-        return [played.event(source, step, sent) for step, sent in steps]
-
-    taken = played.run(made)
-    assert played.differences() == {}
-    assert short is None or taken == short
-
-
-# The same of rows without a key: where each is sent, for its time says nothing.
-BAG: Final[list[Batch]] = [
-    ("the first", [(insert(at(1), each), 1) for each in (ONE, ONE, TWO)], None),
-    (
+# The same of rows without a key, by the batch that lands with them: where each is sent, for its
+# time says nothing.
+BAG: Final[dict[str, Batch]] = {
+    "updates, deletes and new keys that come last": Batch(
+        "the first", [(insert(at(1), each), 1) for each in (ONE, ONE, TWO)], None
+    ),
+    "an event at the instant of the open version": Batch(
         "a copy more, one fewer, and a row that is new",
         [
             (insert(at(2), ONE), 10),
@@ -306,7 +301,7 @@ BAG: Final[list[Batch]] = [
         ],
         BAGGED,
     ),
-    (
+    "times that go back behind a truncate that goes back further": Batch(
         "a row that comes back, and more deletes than there are copies",
         [
             *((delete(at(3), before=ONE), 20 + each) for each in range(3)),
@@ -315,24 +310,43 @@ BAG: Final[list[Batch]] = [
         ],
         BAGGED,
     ),
-    ("a copy before the newest event of its row", [(insert(at(4), TWO), 24)], NONE),
-    ("a delete of a row that is not there", [(delete(at(5), before=row(9)), 40)], BAGGED),
-    ("an insert before that", [(insert(at(5), row(9)), 39)], NONE),
-    ("a truncate", [(truncate(at(6)), 50), (insert(at(6), ONE), 52)], NONE),
-    ("rows that the truncate took away", [(insert(at(7), TWO), 60)], BAGGED),
-    ("a new row from before the truncate", [(insert(at(8), row(7)), 49)], NONE),
+    "events with neither time": Batch(
+        "a copy before the newest event of its row", [(insert(at(4), TWO), 24)], NONE
+    ),
+}
+NOTHING_NEW: Final = Batch("nothing", [], NONE)
+
+
+@pytest.mark.parametrize("batch", batches(BATCHES))
+def test_news_at_each_boundary(played: Played, batch: Batch) -> None:
+    bag = BAG.get(batch.name, NOTHING_NEW)
+
+    def made(source: Source) -> list[Event]:
+        steps = bag.steps if source == BAGS else batch.steps
+        return [played.event(source, step, sent) for step, sent in steps]
+
+    taken = played.run(made, sources=(*SOURCES, BAGS))
+    assert played.differences() == {}
+    assert batch.short is None or taken - BAGGED == batch.short
+    assert bag.short is None or taken & BAGGED == bag.short
+
+
+MORE_OF_BAGS: Final[list[Batch]] = [
+    Batch("a delete of a row that is not there", [(delete(at(5), before=row(9)), 40)], BAGGED),
+    Batch("an insert before that", [(insert(at(5), row(9)), 39)], NONE),
+    Batch("a truncate", [(truncate(at(6)), 50), (insert(at(6), ONE), 52)], NONE),
+    Batch("rows that the truncate took away", [(insert(at(7), TWO), 60)], BAGGED),
+    Batch("a new row from before the truncate", [(insert(at(8), row(7)), 49)], NONE),
 ]
 
 
-@pytest.mark.parametrize("batch", batches(BAG))
+@pytest.mark.parametrize("batch", batches(MORE_OF_BAGS))
 def test_rows_without_a_key_at_each_boundary(played: Played, batch: Batch) -> None:
-    _, steps, short = batch
-
     def made(source: Source) -> list[Event]:
-        return [played.event(source, step, sent) for step, sent in steps]
+        return [played.event(source, step, sent) for step, sent in batch.steps]
 
     taken = played.run(made, "-s", "+bags", sources=[BAGS])
-    assert short is None or taken == short
+    assert batch.short is None or taken == batch.short
     assert played.differences() == {}
 
 

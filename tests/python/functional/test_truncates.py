@@ -1,11 +1,13 @@
 """Truncates through dbt: a random stream of one table against the reference, one partition in order
-and one not, in a lake of its own, for a truncate empties the table for every stream in it; and
-topics of several partitions, whose rows and truncates are held against the source they came from.
+and one not; and topics of several partitions, whose rows and truncates are held against the source
+they came from. A truncate empties the table for every stream in it, so the lake is their own.
 """
 
 import json
 import random
+import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, pairwise
 from pathlib import Path
@@ -13,11 +15,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from expected_gold import EPOCH, ORDERS, WRITES, expected_rows, log_of
-from lakes import Lake, as_of_text
+from lakes import Lake, Rows, as_of_text
 from small_project import Log, add_gold, add_log, current_state, small_project
 from streams import DAY, START, Message, stream
 from streams import ORDERS as TOPIC
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.reference.fold import log_order
 
 SEED: Final = 2
@@ -58,31 +61,6 @@ def situations(batches: list[list[Message]]) -> set[str]:
         if all(around):
             found.add("late")
     return found
-
-
-def test_gold_equals_the_reference_with_truncates(tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
-    messages = [each for each in stream(SEED, truncates=0.08) if each.topic == TOPIC]
-    batches = in_runs(messages, runs=3)
-    assert situations(batches) == {"own", "another's", "late"}
-    landed: list[Message] = []
-    sizes = []
-    for batch in batches:
-        lake.land(each.line() for each in batch)
-        landed += batch
-        statuses = lake.dbt("run", "-s", "+orders", as_of=as_of_text(AS_OF))
-        assert set(statuses.values()) == {"success"}
-        actual = {row["order_id"]: row for row in lake.read("gold.orders")}
-        assert actual == expected_rows(ORDERS, log_of(landed), AS_OF)
-        sizes.append(len(actual))
-    assert any(sizes)
-    tests = lake.dbt("test", "-s", "equals_refold_orders_", as_of=as_of_text(AS_OF))
-    assert list(tests.values()) == ["pass"]
-    assert lake.broken_sums() == []
-
-    rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))
-    assert set(rebuilt.values()) == {"success"}
-    assert {row["order_id"]: row for row in lake.read("gold.orders")} == actual
 
 
 # --- several partitions ---------------------------------------------------------------------------
@@ -214,57 +192,107 @@ def is_in_order(log: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-# A pair of tables for each thing that sources say; two of each in soak.
-@pytest.mark.parametrize(
-    "tables_number", [2 * len(SAYS), pytest.param(4 * len(SAYS), marks=pytest.mark.long)]
-)
-def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(
-    tmp_path: Path, tables_number: int
-) -> None:
-    project = small_project(tmp_path / "project")
-    tables = [f"emptied_{table}" for table in range(tables_number)]
-    several = Log("several", tables, {"id": "bigint"}, {"value": "bigint"}, database="shop")
-    single = {
-        table: Log(
-            f"single_{table}", f"emptied_{table}", {"id": "bigint"}, {"value": "bigint"}, "shop"
-        )
-        for table in (2,)
-    }
-    for log in (several, *single.values()):
-        add_log(project, log)
-        add_gold(project, current_state(log))
-    lake = Lake(tmp_path, project)
-    changes: dict[int, list[Sent]] = {table: [] for table in range(tables_number)}
-    for each in chain.from_iterable(map(sent_by, range(tables_number // 2))):
-        changes[each.table].append(each)
+# --- the lake -------------------------------------------------------------------------------------
 
-    def expected(run: int, tables: Iterable[int]) -> dict[int, int]:
+SEVERAL, SINGLE = "gold.several", "gold.single_2"
+LOG: Final = "silver.several_changes"
+READ: Final = ("gold.orders", SEVERAL, SINGLE, LOG)
+
+
+class Played(NamedTuple):
+    """The lake behind its runs, what had landed of each table of a pair, and of the orders by run;
+    the rows after each run, what was said and counted of ties by then, what became of the data
+    tests, and the rows after a full refresh.
+    """
+
+    lake: Lake
+    changes: dict[int, list[Sent]]
+    batches: list[list[Message]]
+    rows: list[dict[str, Rows]]
+    said: str
+    counted: Rows
+    data_tests: dict[str, str]
+    refreshed: dict[str, Rows]
+
+    def expected(self, run: int, tables: Iterable[int]) -> dict[int, int]:
+        """The rows of tables of pairs after a run."""
         return {
             key: value
             for table in tables
             for key, value in expected_values(
-                each for each in changes[table] if each.run <= run
+                each for each in self.changes[table] if each.run <= run
             ).items()
         }
 
-    for run in range(RUNS):
-        lake.land(each.message.line() for each in chain(*changes.values()) if each.run == run)
+
+def add_models(project: Path, tables: Iterable[int]) -> None:
+    """The demo's orders, one log of all tables of pairs, and one of a table alone."""
+    for file in (ROOT / "models").glob("*/orders*"):
+        if file.stem in ("orders", "orders_changes"):
+            shutil.copy(file, project / file.relative_to(ROOT))
+    names = [f"emptied_{table}" for table in tables]
+    several = Log("several", names, {"id": "bigint"}, {"value": "bigint"}, database="shop")
+    for log in (several, replace(several, name="single_2", table="emptied_2")):
+        add_log(project, log)
+        add_gold(project, current_state(log))
+
+
+# A pair of tables for each thing that sources say; two of each in soak.
+@pytest.fixture(
+    scope="module",
+    params=[2 * len(SAYS), pytest.param(4 * len(SAYS), marks=pytest.mark.long)],
+)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder = tmp_path_factory.mktemp("truncates")
+    project = small_project(folder / "project")
+    tables = range(request.param)
+    add_models(project, tables)
+    lake = Lake(folder, project)
+    orders = [each for each in stream(SEED, truncates=0.08) if each.topic == TOPIC]
+    batches = in_runs(orders, RUNS)
+    changes: dict[int, list[Sent]] = {table: [] for table in tables}
+    for each in chain.from_iterable(map(sent_by, range(request.param // 2))):
+        changes[each.table].append(each)
+
+    def rows() -> dict[str, Rows]:
+        return {table: lake.read(table) for table in READ}
+
+    found = []
+    for run, batch in enumerate(batches):
+        of_pairs = (each.message for each in chain(*changes.values()) if each.run == run)
+        lake.land(each.line() for each in chain(batch, of_pairs))
         assert set(lake.dbt("run", as_of=as_of_text(AS_OF)).values()) == {"success"}
-        assert values_of(lake.read("gold.several")) == expected(run, changes)
-        assert is_in_order(lake.read("silver.several_changes"))
-        for table in single:
-            assert values_of(lake.read(f"gold.single_{table}")) == expected(run, [table])
-
-    # What finds no place among earlier rows has the log made anew, and then all have theirs.
-    assert "silver.several_changes is rebuilt: " in lake.log_text()
-    assert "contradict their source's order" not in lake.log_text()
-
+        found.append(rows())
     tests = lake.dbt("test", "-s", "test_name:equals_refold", as_of=as_of_text(AS_OF))
-    assert set(tests.values()) == {"pass"}
-    ties = lake.sql("select gold_table, truncate_ties from silver.fold_counters")
-    assert any(
-        row["gold_table"] == "silver.several_changes" and row["truncate_ties"] for row in ties
-    )
+    said, counted = lake.log_text(), lake.read("silver.fold_counters")
     rebuilt = lake.dbt("run", "--full-refresh", as_of=as_of_text(AS_OF))
     assert set(rebuilt.values()) == {"success"}
-    assert values_of(lake.read("gold.several")) == expected(RUNS, changes)
+    return Played(lake, changes, batches, found, said, counted, tests, rows())
+
+
+def test_gold_equals_the_reference_with_truncates(played: Played) -> None:
+    assert situations(played.batches) == {"own", "another's", "late"}
+    landed: list[Message] = []
+    for batch, rows in zip(played.batches, played.rows, strict=True):
+        landed += batch
+        actual = {row["order_id"]: row for row in rows["gold.orders"]}
+        assert actual == expected_rows(ORDERS, log_of(landed), AS_OF)
+    assert any(rows["gold.orders"] for rows in played.rows)
+    assert {row["order_id"]: row for row in played.refreshed["gold.orders"]} == actual
+
+
+def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(played: Played) -> None:
+    for run, rows in enumerate(played.rows):
+        assert values_of(rows[SEVERAL]) == played.expected(run, played.changes)
+        assert is_in_order(rows[LOG])
+        assert values_of(rows[SINGLE]) == played.expected(run, [2])
+    # What finds no place among earlier rows has the log made anew, and then all have theirs.
+    assert f"{LOG} is rebuilt: " in played.said
+    assert "contradict their source's order" not in played.said
+    assert any(row["gold_table"] == LOG and row["truncate_ties"] for row in played.counted)
+    assert values_of(played.refreshed[SEVERAL]) == played.expected(RUNS, played.changes)
+
+
+def test_the_data_tests_pass_and_sums_agree(played: Played) -> None:
+    assert len(played.data_tests) == 3 and set(played.data_tests.values()) == {"pass"}
+    assert played.lake.broken_sums() == []

@@ -268,16 +268,14 @@ def test_a_key_that_never_came(asked: Asked) -> None:
 
 def test_a_key_that_never_came_may_be_in_quarantine(asked: Asked) -> None:
     lake, table = asked.built.lake.lake, asked.table("tickets")
-    lake.sql(
-        "create table silver.quarantined_payloads as"
+    poison = (
+        "insert into silver.quarantined_payloads by name"
         " select distinct _position.topic, 987 as offset from silver.tickets_changes"
         " union all select 'another', 1"
     )
-    try:
+    with lake.tampered(poison):
         (note,) = why(lake.reader(), table, '{"id": 987654321}').notes
         assert why(lake.reader(), table, '{"id": 1}').notes == []
-    finally:
-        lake.sql("drop table silver.quarantined_payloads purge")
     assert note.startswith("1 event of its topics could not be decoded, of whatever key")
 
 

@@ -20,6 +20,7 @@ from dbt.cli.main import dbtRunner
 from dbt.constants import PARTIAL_PARSE_FILE_NAME
 from dbt.parser.manifest import ManifestLoader
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.status.facts import Outcome as Sum
@@ -263,11 +264,14 @@ class Lake:
 
     def snapshots(self, table: str) -> list[Snapshot]:
         """The commits of a table, the oldest first."""
-        rows = self.sql(
-            f"select snapshot_id, operation, summary from {table}.snapshots order by committed_at"
-        )
+        (metadata,) = self._metadata([table])
+        commits = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
         return [
-            Snapshot(row["snapshot_id"], row["operation"], dict(row["summary"])) for row in rows
+            Snapshot(
+                each.snapshot_id, each.summary.operation.value, each.summary.additional_properties
+            )
+            for each in commits
+            if each.summary is not None
         ]
 
     def current_snapshot(self, table: str) -> str:
@@ -275,14 +279,18 @@ class Lake:
         return self.current_snapshots([table])[table]
 
     def current_snapshots(self, tables: Iterable[str]) -> dict[str, str]:
-        """``current_snapshot`` of each. Not through Spark, which takes a statement for each: tests
-        ask for those of all tables, before and after.
+        """``current_snapshot`` of each."""
+        tables = [*tables]
+        found = (metadata.current_snapshot_id for metadata in self._metadata(tables))
+        names = ("none" if each is None else str(each) for each in found)
+        return dict(zip(tables, names, strict=True))
+
+    def _metadata(self, tables: Iterable[str]) -> list[TableMetadata]:
+        """What the tables' metadata says. Not through Spark, which takes a statement for each:
+        tests ask for those of all tables, before and after.
         """
         with self._catalog() as catalog:
-            snapshots = {
-                table: catalog.load_table(table).metadata.current_snapshot_id for table in tables
-            }
-        return {table: "none" if each is None else str(each) for table, each in snapshots.items()}
+            return [catalog.load_table(table).metadata for table in tables]
 
     def build(self, table: str) -> int | None:
         """Which build of a table it is: its first snapshot. One that is replaced has another."""
@@ -350,9 +358,9 @@ class Lake:
 
     def tables(self) -> list[str]:
         """All tables of the lake, as ``schema.name``."""
-        return [
-            f"{row['namespace']}.{row['tableName']}"
-            for schema in ("bronze", "silver", "gold")
-            for row in self.sql(f"show tables in lake.{schema}")
-            if row["namespace"] == schema
-        ]
+        with self._catalog() as catalog:
+            return [
+                ".".join(name)
+                for schema in ("bronze", "silver", "gold")
+                for name in catalog.list_tables(schema)
+            ]

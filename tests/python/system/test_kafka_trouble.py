@@ -382,14 +382,16 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     ends = "partition 0 ends before offset 3, but bronze has got to 9 already"
     other = "partition 0 holds another message at offset 9 than the one that is landed"
 
+    old_ones = (fewer, as_many, more)
+    texts = [
+        start.format(fewer) + ends,
+        *(start.format(topic) + other for topic in (as_many, more)),
+    ]
+    texts += [f"as: {topic}.2`" for topic in old_ones]
+
     def all_are_refused(told_by_its_id: str) -> None:
-        with refused(lake, DataLossError, start.format(fewer) + ends, f"`land_as: {fewer}.2`"):
-            lake.land_kafka([fewer])
-        for topic in (as_many, more):
-            with refused(lake, DataLossError, start.format(topic) + other, f"as: {topic}.2`"):
-                lake.land_kafka([topic])
-        with refused(lake, DataLossError, told_by_its_id):
-            lake.land_kafka([cut])
+        with refused(lake, DataLossError, *texts, told_by_its_id):
+            lake.land_kafka([*old_ones, cut])
 
     all_are_refused(start.format(cut) + "its id is ")
     # Without the summary nobody knows the ids: bytes are compared and, where Kafka holds nothing
