@@ -12,11 +12,16 @@ others:
   type for it.
 - A date or time before Christ, and infinity, is another one from a snapshot: Java's driver reads
   it as a date of its calendar. The log's are read as text.
+- A value that is out of line and that an update leaves as it was is null, not the placeholder, if
+  it is a numeric, or an array of anything but text, varchar, json, jsonb, bytea, int, bigint, date
+  and uuid; the connector's log says "Failed to properly convert data value". None here is so long.
+- An element of a time[] has milliseconds.
 - An interval with months is approximate in numeric mode: a month has 30.4375 days.
 
 What is lost by a setting is taken out of the source's values (``real_settings``): digits by
 ``decimal-double`` and ``time-connect``, nulls of columns with a default by Apicurio's AvroConverter
-and by ByLogicalTableRouter, a bytea out of line by ``binary-base64``.
+and by ByLogicalTableRouter, a bytea out of line by ``binary-base64``, a bytea[] by it and by
+``binary-hex``, a date[] by ``time-connect`` and ``time-isostring``.
 """
 
 import subprocess
@@ -48,8 +53,11 @@ create table orders (
 alter table orders alter column note set storage external, alter column scan set storage external;
 
 -- The whole old row is in each change.
-create table documents (id uuid primary key, title text, body text, version int);
-alter table documents alter column body set storage external;
+create table documents (id uuid primary key, title text, body text, version int,
+    sums numeric[]
+);
+alter table documents
+    alter column body set storage external, alter column sums set storage external;
 alter table documents replica identity full;
 
 create table emptied (id int primary key, value int, at timestamp);
@@ -75,6 +83,8 @@ create table prices (
 insert into prices (id, net) values (99, 4);
 
 create extension hstore;
+create extension citext;
+create extension ltree;
 create type mood as enum ('fine', 'so so', '');
 create domain positive as int check (value > 0);
 create table kinds (
@@ -83,8 +93,24 @@ create table kinds (
     u uuid, bits bit(5), big bigint, iv interval,
     r int4range, tr tstzrange, na numeric(10, 2)[], da date[], ba boolean[], ua uuid[], ip inet,
     mac macaddr, vb bit varying(12), po positive, ch "char",
-    h hstore
+    h hstore,
+    js json, x xml, ci citext, lq ltree, t0 timestamp(0), tz3 timestamptz(3), re real, sm smallint,
+    od oid, nr numrange, dr daterange, cd cidr, m8 macaddr8, mo money, tsv tsvector,
+    -- Scales that are negative, and larger than the precision.
+    nn numeric(5, -2), ns numeric(3, 5),
+    nv numeric[], ta timestamp[], tza timestamptz[], tma time[], va varchar(5)[], ia bigint[],
+    sa smallint[], fa double precision[], ra real[], bya bytea[], ja jsonb[], ea inet[],
+    dl date[]
 );
+-- Each long value may be out of line; of ltree none is long.
+do $$ declare name text; begin
+    for name in
+        select attname from pg_attribute
+        where attrelid = 'kinds'::regclass and attnum > 0 and attlen = -1 and attname <> 'lq'
+    loop
+        execute format('alter table kinds alter column %I set storage external', name);
+    end loop;
+end $$;
 
 create table marker (id int primary key, round int);
 insert into marker values (1, 0);
@@ -108,7 +134,16 @@ TABLES: Final = {
         },
         ("tenant", "id"),
     ),
-    "documents": Table({"id": _TEXT, "title": _TEXT, "body": _TEXT, "version": _WHOLE}, ("id",)),
+    "documents": Table(
+        {
+            "id": _TEXT,
+            "title": _TEXT,
+            "body": _TEXT,
+            "version": _WHOLE,
+            "sums": Column(Kind.LIST, elements=Kind.NUMBER),
+        },
+        ("id",),
+    ),
     "emptied": Table({"id": _WHOLE, "value": _WHOLE, "at": Column(Kind.LOCAL, 6)}, ("id",)),
     "select": Table(
         {"order": _DATE, "größe": Column(Kind.SINGLE), "Is Late?": Column(Kind.BOOLEAN)},
@@ -150,12 +185,37 @@ TABLES: Final = {
             "po": _WHOLE,
             "ch": _TEXT,
             "h": Column(Kind.JSON),
+            **dict.fromkeys(("x", "ci", "lq", "nr", "dr", "cd", "m8", "tsv"), _TEXT),
+            "js": Column(Kind.JSON),
+            "t0": Column(Kind.LOCAL, 0),
+            "tz3": Column(Kind.INSTANT, 3),
+            "re": Column(Kind.SINGLE),
+            "sm": _WHOLE,
+            "od": _WHOLE,
+            "mo": Column(Kind.NUMBER, 2),
+            "nn": Column(Kind.NUMBER, -2),
+            "ns": Column(Kind.NUMBER, 5),
+            "nv": Column(Kind.LIST, elements=Kind.NUMBER),
+            "ta": Column(Kind.LIST, elements=Kind.LOCAL),
+            "tza": Column(Kind.LIST, elements=Kind.INSTANT),
+            "tma": Column(Kind.LIST, elements=Kind.TIME),
+            "va": Column(Kind.LIST, elements=Kind.TEXT),
+            "ia": Column(Kind.LIST, elements=Kind.WHOLE),
+            "sa": Column(Kind.LIST, elements=Kind.WHOLE),
+            "fa": Column(Kind.LIST, elements=Kind.DOUBLE),
+            "ra": Column(Kind.LIST, elements=Kind.SINGLE),
+            "bya": Column(Kind.LIST, elements=Kind.BINARY),
+            "ja": Column(Kind.LIST, elements=Kind.JSON),
+            "ea": Column(Kind.LIST, elements=Kind.TEXT),
+            "dl": Column(Kind.LIST, elements=Kind.DATE),
         },
         ("id",),
     ),
     VISITS: Table({"page": _TEXT, "seconds": Column(Kind.DOUBLE), "day": _DATE}),
 }
 _NUMBERS: Final = ("0", "10", "1e1", "2.5", "2.50", "-0.000001", "123456789012345678901234567890.5")
+_UUID: Final = "6ccd780c-baba-1026-9564-5b8c656024db"
+_WORDS: Final = " ".join(f"word{number}" for number in range(700))
 _FLOATS: Final = ("'NaN'", "'Infinity'", "'-Infinity'", "1.9999999999999998e23", "4.9e-324", "-0.0")
 
 
@@ -230,8 +290,12 @@ def _plain(value: Any, column: Column) -> Any:
     if value is None:
         return None
     match column.kind:
+        case Kind.WHOLE:
+            # An oid is text.
+            return int(value)
         case Kind.NUMBER | Kind.SPAN:
-            return Decimal(value)
+            # Money is text, with its sign.
+            return Decimal(str(value).replace("$", ""))
         case Kind.SINGLE | Kind.DOUBLE:
             return float(value)
         case Kind.BINARY:
@@ -251,6 +315,7 @@ def _plain(value: Any, column: Column) -> Any:
 
 class _Writer(Writer):
     TABLES = TABLES
+    OFTEN = (*Writer.OFTEN, "kinds")
     ALTER = """
         alter table orders add column extra varchar(10);
         alter table orders alter column amount type numeric(14, 3);
@@ -303,7 +368,12 @@ class _Writer(Writer):
                 ),
             }
         if table == "documents":
-            return {"title": f"'t {self.count}'", "body": self.text(), "version": str(self.count)}
+            return {
+                "title": f"'t {self.count}'",
+                "body": self.text(),
+                "version": str(self.count),
+                "sums": dice.choice(["'{1.5}'", _filled("1.25"), "null"]),
+            }
         if table == "emptied":
             return {"value": str(self.count), "at": self.moment()}
         if table == "parts":
@@ -317,10 +387,6 @@ class _Writer(Writer):
             }
         return {
             "c": dice.choice(["'ab'", "null"]),
-            "b": dice.choice(["'\\x00ff'", "''", "null"]),
-            "j": dice.choice(["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", "null"]),
-            "a": dice.choice(["'{1,null,3}'", "'{}'", "null"]),
-            "t": dice.choice(["""'{"a b",null,""}'""", "null"]),
             "m": dice.choice(["'fine'", "'so so'", "''", "null"]),
             "n": dice.choice([*_NUMBERS, "null"]),
             "f": dice.choice([*_FLOATS, "null"]),
@@ -336,18 +402,65 @@ class _Writer(Writer):
             "r": dice.choice(["'[1,5)'", "'empty'", "'(,7]'", "null"]),
             "tr": dice.choice(["'[2024-01-01 00:00:00+02,)'", "null"]),
             "na": dice.choice(["'{1.50,null,-0.01}'", "'{}'", "null"]),
-            "da": dice.choice(["'{2024-02-29,null,1999-12-31}'", "null"]),
             "ba": dice.choice(["'{t,f,null}'", "null"]),
-            "ua": dice.choice(["'{6ccd780c-baba-1026-9564-5b8c656024db}'", "'{null}'", "null"]),
             "ip": dice.choice(["'10.0.0.1/8'", "'::1'", "null"]),
             "mac": dice.choice(["'08:00:2b:01:02:03'", "null"]),
             "vb": dice.choice(["b'1'", "b'101000000001'", "null"]),
             "po": dice.choice(["1", str(2**31 - 1), "null"]),
             "ch": dice.choice(["'x'", "null"]),
-            "h": dice.choice(
-                ["""'a => 1, "b c" => null, "é" => "\U0001f600, => \\\"", d => ""'""", "''", "null"]
-            ),
+            **self._more(),
         }
+
+    def _more(self) -> dict[str, str]:
+        choices = {
+            "b": ["'\\x00ff'", "''"],
+            "j": ["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", f"to_jsonb({_filled('1.5')})"],
+            "a": ["'{1,null,3}'", "'{}'", _filled("7")],
+            "t": ["""'{"a b",null,""}'""", _filled("'ab'::text")],
+            "da": ["'{2024-02-29,null,1999-12-31}'"],
+            "dl": ["'{}'", _filled("'2024-02-29'::date")],
+            "ua": [f"'{{{_UUID}}}'", "'{null}'", _filled(f"'{_UUID}'::uuid")],
+            "h": [
+                """'a => 1, "b c" => null, "é" => "\U0001f600, => \\\"", d => ""'""",
+                "''",
+                "hstore('a', repeat('b', 4000))",
+            ],
+            "js": ["""'{"a":  1.50, "a": 2}'""", f"to_json({_filled('true')})"],
+            "x": ["'<a>é</a>'", "('<a>' || repeat('b', 4000) || '</a>')::xml"],
+            "ci": ["'Ab'", "repeat('Ab', 3000)"],
+            "lq": ["'a.b'"],
+            "t0": ["'2024-02-29 12:34:56'"],
+            "tz3": ["'2024-02-29 12:34:56.789+02'"],
+            "re": ["'NaN'", "'Infinity'", "0.1", "1e-45"],
+            "sm": ["-32768"],
+            "od": ["4294967295"],
+            "nr": ["'[1.50,2)'", "'empty'"],
+            "dr": ["'[2024-01-01,infinity)'"],
+            "cd": ["'10.0.0.0/8'"],
+            "m8": ["'08:00:2b:01:02:03:04:05'"],
+            "mo": ["'12.34'", "'-0.01'"],
+            "tsv": ["'a b'", f"array_to_tsvector(string_to_array('{_WORDS}', ' '))"],
+            "nn": ["12300", "-9999900"],
+            "ns": ["0.00123"],
+            "va": ["'{a,null}'", _filled("'ab'::varchar")],
+            "ia": ["'{9223372036854775807}'", _filled("7::bigint")],
+            "bya": ["array['\\x00ff'::bytea, null]", _filled("'\\x00ff'::bytea")],
+            "ja": ["""array['{"a": 1.50}'::jsonb]""", _filled("""'{"a": 1.50}'::jsonb""")],
+            "nv": ["'{1.50,2,1e3,null}'"],
+            "ta": ["'{2024-01-01 00:00:00.123456}'"],
+            "tza": ["'{2024-01-01 00:00:00.123456+02}'"],
+            "tma": ["'{12:34:56.123}'"],
+            "sa": ["'{-1,null}'"],
+            "fa": ["'{1.5,Infinity,0.1}'"],
+            "ra": ["'{1.5,0.1}'"],
+            "ea": ["'{10.0.0.1}'"],
+        }
+        return {name: self.dice.choice([*some, "null"]) for name, some in choices.items()}
+
+
+def _filled(element: str) -> str:
+    """An array that is long enough to lie out of line."""
+    return f"array_fill({element}, array[700])"
 
 
 @contextmanager

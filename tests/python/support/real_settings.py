@@ -183,6 +183,8 @@ def _avro_unicode_name(name: str) -> str:
     return re.sub("[^A-Za-z0-9]", lambda found: f"_u{ord(found[0]):04x}", name)
 
 
+# Null where an update leaves them as they were, out of line.
+_LONG_DATES: Final = {"dl": "kinds"}
 DEFAULT: Final = "default"
 SETTINGS: Final[Mapping[str, Setting]] = {
     DEFAULT: Setting(),
@@ -229,18 +231,27 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Connect's own types have milliseconds, and times of day only.
     "time-connect": Setting(
         {"time.precision.mode": "connect"},
+        left_out=_LONG_DATES,
         readers={Kind.LOCAL: local_of_instant},
         loses={Kind.LOCAL: to_millis, Kind.TIME: millis_of_day},
     ),
     "time-microseconds": Setting({"time.precision.mode": "microseconds"}),
-    "time-isostring": Setting({"time.precision.mode": "isostring"}, loses={Kind.TIME: time_of_day}),
+    "time-isostring": Setting(
+        {"time.precision.mode": "isostring"},
+        left_out=_LONG_DATES,
+        loses={Kind.TIME: time_of_day},
+    ),
     "binary-base64": Setting(
         {"binary.handling.mode": "base64"},
         # One that an update leaves as it was is null.
-        left_out={"scan": "orders"},
+        left_out={"scan": "orders", "bya": "kinds"},
         readers={Kind.BINARY: binary_of_base64},
     ),
-    "binary-hex": Setting({"binary.handling.mode": "hex"}, readers={Kind.BINARY: binary_of_hex}),
+    "binary-hex": Setting(
+        {"binary.handling.mode": "hex"},
+        left_out={"bya": "kinds"},
+        readers={Kind.BINARY: binary_of_hex},
+    ),
     # Apicurio's AvroConverter has no setting that keeps nulls.
     "avro": Setting(
         {

@@ -170,6 +170,13 @@ def _seconds(value: Any, _: Column) -> Any:
     return seconds(value) if type(value) is str else value
 
 
+def _list(value: Any, column: Column) -> Any:
+    # No type but text holds numbers of any scale.
+    if type(value) is str and column.elements is Kind.NUMBER:
+        return json.loads(value, parse_float=Decimal, parse_int=Decimal)
+    return value
+
+
 READERS: Final[dict[Kind, Reader]] = {
     **dict.fromkeys(Kind, _as_it_is),
     Kind.WHOLE: _whole,
@@ -180,6 +187,7 @@ READERS: Final[dict[Kind, Reader]] = {
     Kind.TIME: _time,
     Kind.JSON: _json,
     Kind.SPAN: _seconds,
+    Kind.LIST: _list,
 }
 
 
@@ -196,10 +204,12 @@ def number_of_text(value: Any, _: Column) -> Any:
 
 
 def _number_as_sent(value: Any, _: Column) -> Any:
-    if type(value) is not str or not value.startswith("{"):
+    if type(value) is str and value.startswith("{"):
+        value = json.loads(value)
+    if type(value) is not dict:
         return Decimal(str(value))
     # One that brings its scale.
-    parts = json.loads(value)
+    parts = value
     unscaled = base64.b64decode(parts["value"], validate=True)
     # By its text, for no digit is lost so.
     return Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E{-parts['scale']}")
