@@ -7,7 +7,7 @@ and histories name their log and find the rest in the graph (``fold_of_log``).
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from hashlib import md5
 from itertools import product
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from dbt_common.exceptions import CompilationError
+from jinja2 import Undefined
 
 from dbt_lakehouse.declared import message_keys, source_order
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE, column_of, is_beside
@@ -47,6 +48,13 @@ ARGUMENTS: Final = MappingProxyType(
 )
 """The arguments of the macros that declare models."""
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
+_FLAGS: Final = (
+    *("keyless", "partial", "order_by_source_time", "reconcile_snapshots"),
+    *("deleted_rows", "bitemporal"),
+)
+_TEXTS: Final = ("topic", "where", "namespace", "follow")
+# Of current_state and history; a change log's columns are a mapping.
+_LISTS: Final = ("columns", "track_columns")
 
 
 def declare(
@@ -58,6 +66,7 @@ def declare(
     Raises ``CompilationError`` for these, or for what can't be declared.
     """
     refuse_arguments(macro, unknown)
+    _refuse_kinds(macro, arguments)
     if macro == "aerospike_change_log":
         # An Aerospike record's key is its digest.
         return {"change_log": change_log({**arguments, "key": {}, "keyless": False})}
@@ -209,6 +218,29 @@ def refuse_arguments(macro: str, unknown: Collection[str]) -> None:
             f"{macro} has no argument {name}{did_you_mean(name, known)}: it has"
             f" {', '.join(sorted(known))}"
         )
+
+
+def _refuse_kinds(macro: str, arguments: Mapping[str, Any]) -> None:
+    """Raise ``CompilationError`` for arguments of another type: to Jinja, the text "false" is true,
+    and a name that is not defined is false.
+    """
+    kinds: list[tuple[tuple[str, ...], type | tuple[type, ...], str]] = [
+        (_FLAGS, bool, "true or false without quotes"),
+        (_TEXTS, str, "a text in quotes"),
+    ]
+    if macro in ("current_state", "history"):
+        kinds.append((_LISTS, (list, tuple, KeysView, Iterator), 'a list like ["total"]'))
+    for names, kind, expected in kinds:
+        for name in names:
+            given = arguments.get(name)
+            if given is not None and not isinstance(given, kind):
+                is_undefined = isinstance(given, Undefined)
+                shown = (
+                    ", a name that is not defined,"
+                    if is_undefined
+                    else f"={json.dumps(given, default=str)}"
+                )
+                raise CompilationError(f"{macro} has {name}{shown} where {expected} is needed")
 
 
 def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | None) -> None:

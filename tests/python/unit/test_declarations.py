@@ -678,3 +678,47 @@ def test_deletes_without_a_set_are_those_of_all_formats_of_aerospike() -> None:
     model = (FOLDER / "set_less_deletes.sql").read_text()
     assert f"format in ( {RECORDS} )" in " ".join(model.split())
     assert AEROSPIKE in _SET_LESS
+
+
+@pytest.mark.parametrize(
+    ("macro", "given", "message"),
+    [
+        # To Jinja, this text is true.
+        (
+            "change_log",
+            {"partial": "false"},
+            'change_log has partial="false" where true or false without quotes is needed',
+        ),
+        ("change_log", {"reconcile_snapshots": 1}, "reconcile_snapshots=1 where true or false"),
+        (
+            "aerospike_change_log",
+            {"order_by_source_time": "no"},
+            '="no" where true or false without',
+        ),
+        ("current_state", {"deleted_rows": "true"}, 'current_state has deleted_rows="true" where'),
+        ("history", {"bitemporal": []}, "history has bitemporal=[] where true or false"),
+        # And these names are false.
+        (
+            "change_log",
+            {"keyless": Undefined(name="yes")},
+            "keyless, a name that is not defined, where true or false without quotes is needed",
+        ),
+        (
+            "change_log",
+            {"where": Undefined(name="is_mine")},
+            "change_log has where, a name that is not defined, where a text in quotes is needed",
+        ),
+        (
+            "change_log",
+            {"follow": Undefined(name="widening")},
+            "follow, a name that is not defined",
+        ),
+        ("current_state", {"columns": Undefined(name="mine")}, "columns, a name that is not"),
+        ("history", {"track_columns": "total"}, 'track_columns="total" where a list like ["tot'),
+        ("change_log", {"topic": ["a", "b"]}, 'change_log has topic=["a", "b"] where a text in'),
+    ],
+)
+def test_flags_and_texts_of_another_type(macro: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompilationError) as refused:
+        declarations.declare(macro, given, ())
+    assert message in str(refused.value)
