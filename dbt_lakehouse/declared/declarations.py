@@ -21,7 +21,7 @@ from dbt_lakehouse.declared import message_keys, source_order
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE, column_of, is_beside
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
-from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts
+from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts, unmatched_bracket
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.masks import HASH, fingerprint
 
@@ -292,6 +292,11 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
         else:
             raise CompilationError(f'the list of a change log\'s {name} is empty: "*" is any')
     if arguments.get("topic"):
+        if problem := unmatched_bracket(arguments["topic"]):
+            raise CompilationError(
+                f"a change log's topic is {json.dumps(arguments['topic'])}, which is no regular"
+                f" expression: {problem}"
+            )
         pattern = f"^(?:{arguments['topic']})$"
         conditions.append(f"topic rlike {sql_text(pattern)}")
     if arguments.get("where"):

@@ -722,3 +722,12 @@ def test_flags_and_texts_of_another_type(macro: str, given: dict[str, Any], mess
     with pytest.raises(CompilationError) as refused:
         declarations.declare(macro, given, ())
     assert message in str(refused.value)
+
+
+def test_a_topic_that_is_no_regular_expression() -> None:
+    for topic, problem in (("shop(", "missing \\)"), ("shop[", "unterminated character set")):
+        with pytest.raises(CompilationError, match=f"no regular expression: {problem}"):
+            log(topic=topic)
+    # Java's own, and a nested class of its.
+    for topic in (r"\Qshop(\E[(&&[^a]]", r"shop\.\w++"):
+        assert log(topic=topic)["conditions"][-1].startswith("topic rlike ")
