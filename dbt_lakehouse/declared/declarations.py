@@ -287,6 +287,13 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, str):
             if value != ANY:
                 conditions.append(f"{name} = {sql_text(value)}")
+        elif not isinstance(value, (list, tuple)) or not all(
+            isinstance(each, str) for each in value
+        ):
+            raise CompilationError(
+                f"a change log's {name} is {json.dumps(value, default=str)}: it is a name in"
+                ' quotes, a list of such names, or "*" for any'
+            )
         elif value:
             conditions.append(f"{name} in ({sql_texts(value)})")
         else:

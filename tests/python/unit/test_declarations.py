@@ -731,3 +731,26 @@ def test_a_topic_that_is_no_regular_expression() -> None:
     # Java's own, and a nested class of its.
     for topic in (r"\Qshop(\E[(&&[^a]]", r"shop\.\w++"):
         assert log(topic=topic)["conditions"][-1].startswith("topic rlike ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"encoding": "HBase"}, 'column note has the encoding "HBase": it is "hbase" or left out'),
+        ({"encoding": Undefined()}, "column note has the encoding"),
+        ({"mask": Undefined()}, 'it is "hash", "null" \\(in quotes\\) or "last4"'),
+        ({"name": Undefined()}, "column note has a name that is no text: the field in the image"),
+    ],
+)
+def test_a_column_of_which_a_part_is_mistyped(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompilationError, match=message):
+        log(columns={"note": {"type": "string", **spec}})
+
+
+@pytest.mark.parametrize("given", [7, {"orders": 1}, ["orders", Undefined()], Undefined()])
+def test_a_source_that_is_no_name(given: Any) -> None:
+    for part in ("source_table", "source_schema", "source_database"):
+        with pytest.raises(
+            CompilationError, match=f"a change log's {part} is .* in quotes, a list"
+        ):
+            log(**{part: given})
