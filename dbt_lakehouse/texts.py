@@ -3,6 +3,7 @@
 import difflib
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Final
@@ -73,6 +74,26 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(given.lower(), by_lower, 1)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+
+
+def unmatched_bracket(pattern: str) -> str | None:
+    """The bracket that a regular expression lacks, which needs no JVM to see; None if all match, as
+    far as Python can tell of Java's.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Warnings about syntax that Python will change.
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (OverflowError, RecursionError):
+        # Python has its own limits of numbers and depths.
+        return None
+    except re.error as error:
+        # Java's classes may be nested, so that one may end elsewhere.
+        is_group = error.msg.startswith(("missing )", "unbalanced parenthesis"))
+        if error.msg == "unterminated character set" or (is_group and "[" not in pattern):
+            return f"{error.msg} at position {error.pos}"
+    return None
 
 
 def counted(number: int, noun: str) -> str:

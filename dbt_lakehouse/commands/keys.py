@@ -67,7 +67,8 @@ def _key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
     except ValueError:
         raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
     if not isinstance(pairs, _Pairs):
-        raise UnusableKeyError(f"--key: expected {expected}")
+        written = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: ..." for name in names)
+        raise UnusableKeyError(f"--key: expected {expected}: '{{{written}}}'")
     # The columns' own names are allowed too.
     key = {name if name in names else name.lstrip("_"): value for name, value in pairs}
     if len(key) != len(pairs):

@@ -22,14 +22,13 @@ Two more fields concern Kafka:
 """
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import did_you_mean, listed
+from dbt_lakehouse.texts import did_you_mean, listed, unmatched_bracket
 from python_udfs.core.events import FORGOTTEN
 from python_udfs.registry import FORMATS
 
@@ -268,25 +267,11 @@ def _rule(entry: Any) -> TopicRule:
 
 
 def _require_brackets(pattern: str | None) -> None:
-    """Refuse a pattern with unmatched brackets, which needs no JVM to see; Java checks everything
-    else.
-    """
-    try:
-        with warnings.catch_warnings():
-            # Warnings about syntax that Python will change.
-            warnings.simplefilter("ignore")
-            re.compile(pattern or "")
-    except (OverflowError, RecursionError):
-        # Python has its own limits of numbers and depths.
-        return
-    except re.error as error:
-        # Java's classes may be nested, so that one may end elsewhere.
-        is_group = error.msg.startswith(("missing )", "unbalanced parenthesis"))
-        if error.msg == "unterminated character set" or (is_group and "[" not in str(pattern)):
-            raise ConfigurationError(
-                f"vars.topics has the pattern {pattern!r}, which is no regular expression:"
-                f" {error.msg} at position {error.pos}"
-            ) from None
+    """Refuse a pattern with unmatched brackets; Java checks everything else."""
+    if problem := unmatched_bracket(pattern or ""):
+        raise ConfigurationError(
+            f"vars.topics has the pattern {pattern!r}, which is no regular expression: {problem}"
+        )
 
 
 def condition(entry: Mapping[str, Any]) -> Condition | None:

@@ -105,6 +105,17 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     if "from" in spec:
         return _beside(name, spec)
     type, encoding = spec["type"].lower(), spec.get("encoding")
+    if encoding not in (None, "hbase"):
+        # Any other would leave the image's base64 in the column.
+        raise CompilationError(
+            f"column {name} has the encoding {json.dumps(encoding, default=str)}: it is"
+            ' "hbase" or left out'
+        )
+    if not isinstance(spec.get("name", name), str):
+        raise CompilationError(
+            f"column {name} has a name that is no text: the field in the image is in quotes,"
+            f' {{"type": "{type}", "name": "{name}"}}'
+        )
     found = {
         "column": name,
         "type": type,
@@ -137,8 +148,8 @@ def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     mask, type = spec["mask"], spec["type"].lower()
     if mask not in MASKS:
         raise CompilationError(
-            f'column {name} has the mask {json.dumps(mask)}: it is "hash", "null" (in quotes) or'
-            ' "last4"'
+            f"column {name} has the mask {json.dumps(mask, default=str)}: it is"
+            ' "hash", "null" (in quotes) or "last4"'
         )
     if mask != NULL and not has_text(type):
         raise CompilationError(

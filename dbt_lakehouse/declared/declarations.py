@@ -7,7 +7,7 @@ and histories name their log and find the rest in the graph (``fold_of_log``).
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from hashlib import md5
 from itertools import product
 from types import MappingProxyType
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from dbt_common.exceptions import CompilationError
+from jinja2 import Undefined
 
 from dbt_lakehouse.declared import message_keys, source_order
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE, column_of, is_beside
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
-from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts
+from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts, unmatched_bracket
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.masks import HASH, fingerprint
 
@@ -47,6 +48,13 @@ ARGUMENTS: Final = MappingProxyType(
 )
 """The arguments of the macros that declare models."""
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
+_FLAGS: Final = (
+    *("keyless", "partial", "order_by_source_time", "reconcile_snapshots"),
+    *("deleted_rows", "bitemporal"),
+)
+_TEXTS: Final = ("topic", "where", "namespace", "follow")
+# Of current_state and history; a change log's columns are a mapping.
+_LISTS: Final = ("columns", "track_columns")
 
 
 def declare(
@@ -58,6 +66,7 @@ def declare(
     Raises ``CompilationError`` for these, or for what can't be declared.
     """
     refuse_arguments(macro, unknown)
+    _refuse_kinds(macro, arguments)
     if macro == "aerospike_change_log":
         # An Aerospike record's key is its digest.
         return {"change_log": change_log({**arguments, "key": {}, "keyless": False})}
@@ -211,6 +220,29 @@ def refuse_arguments(macro: str, unknown: Collection[str]) -> None:
         )
 
 
+def _refuse_kinds(macro: str, arguments: Mapping[str, Any]) -> None:
+    """Raise ``CompilationError`` for arguments of another type: to Jinja, the text "false" is true,
+    and a name that is not defined is false.
+    """
+    kinds: list[tuple[tuple[str, ...], type | tuple[type, ...], str]] = [
+        (_FLAGS, bool, "true or false without quotes"),
+        (_TEXTS, str, "a text in quotes"),
+    ]
+    if macro in ("current_state", "history"):
+        kinds.append((_LISTS, (list, tuple, KeysView, Iterator), 'a list like ["total"]'))
+    for names, kind, expected in kinds:
+        for name in names:
+            given = arguments.get(name)
+            if given is not None and not isinstance(given, kind):
+                is_undefined = isinstance(given, Undefined)
+                shown = (
+                    ", a name that is not defined,"
+                    if is_undefined
+                    else f"={json.dumps(given, default=str)}"
+                )
+                raise CompilationError(f"{macro} has {name}{shown} where {expected} is needed")
+
+
 def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | None) -> None:
     owner = f"the change log of {title}"
     if several:
@@ -255,11 +287,23 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, str):
             if value != ANY:
                 conditions.append(f"{name} = {sql_text(value)}")
+        elif not isinstance(value, (list, tuple)) or not all(
+            isinstance(each, str) for each in value
+        ):
+            raise CompilationError(
+                f"a change log's {name} is {json.dumps(value, default=str)}: it is a name in"
+                ' quotes, a list of such names, or "*" for any'
+            )
         elif value:
             conditions.append(f"{name} in ({sql_texts(value)})")
         else:
             raise CompilationError(f'the list of a change log\'s {name} is empty: "*" is any')
     if arguments.get("topic"):
+        if problem := unmatched_bracket(arguments["topic"]):
+            raise CompilationError(
+                f"a change log's topic is {json.dumps(arguments['topic'])}, which is no regular"
+                f" expression: {problem}"
+            )
         pattern = f"^(?:{arguments['topic']})$"
         conditions.append(f"topic rlike {sql_text(pattern)}")
     if arguments.get("where"):

@@ -28,6 +28,7 @@ from dbt_lakehouse.lake.catalog import (
 from dbt_lakehouse.lake.duckdb_connection import NO_LIMITS, connected, text_of
 from dbt_lakehouse.lake.integrity import refuse_metadata, refuse_table
 from dbt_lakehouse.lake.metadata_files import is_zipped, metadata_of
+from dbt_lakehouse.lake.misspelled import misspelled
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.unknown_names import (
     column_missed,
@@ -176,6 +177,9 @@ class Reader:
             if words := in_want_of_quotes(self._duck, sql, told, columns):
                 quoted = ", ".join(map(_quoted_name, words))
                 told += f": a column called like a word of SQL is typed in quotes, {quoted}"
+            elif wrong := misspelled(self._duck, sql):
+                meant = ", ".join(f"{right} for {typed}" for typed, right in wrong)
+                told += f" (did you mean {meant}?)"
             raise ConfigurationError(told) from error
 
     def _refuse_damage(self, seconds: float, most_bytes: int | None = None) -> None:
@@ -217,7 +221,7 @@ class Reader:
         if table := table_missed(text):
             return self._missing(table)
         if missed := column_missed(text):
-            return ConfigurationError(missing_column(*missed, self._columns_for(sql)))
+            return ConfigurationError(missing_column(*missed, self._columns_for(sql), sql))
         if trouble := trouble_text(text):
             return ReadError(trouble)
         if kind == "Permission":

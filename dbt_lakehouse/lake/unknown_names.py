@@ -63,10 +63,15 @@ def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
     return f"{text}; `lakehouse sql 'show all tables'` lists those there are"
 
 
-def missing_column(name: str, of: str | None, columns: Mapping[str, Collection[str]]) -> str:
+def missing_column(
+    name: str, of: str | None, columns: Mapping[str, Collection[str]], sql: str = ""
+) -> str:
     """The message about a column that a table, by the query's name for it, doesn't have;
     ``columns`` are those of the existing tables.
     """
     named = [each for table, each in columns.items() if of in (table, table.partition(".")[2])]
     near = did_you_mean(name, dict.fromkeys(chain(*(named or columns.values()))))
+    if not near and of is None and f'"{name}"' in sql:
+        text = name.replace("'", "''")
+        near = f": a name is in double quotes, a text in single ones, '{text}'"
     return f"there is no column {name}{'' if of is None else f' of {of}'}{near}"

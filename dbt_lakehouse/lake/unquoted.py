@@ -1,23 +1,16 @@
 """Columns named like SQL keywords, in a query that does not parse without quotes around them."""
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
-import duckdb
 from duckdb import DuckDBPyConnection
+
+from dbt_lakehouse.lake.parsing import Word, parses, replaced, words_of
 
 # The ways to quote a query double with each word.
 _MOST_WORDS: Final = 8
-_WORD: Final = re.compile(rb"[\w$\x80-\xff]+")
 _AT_END: Final = ("at end of input", 'at or near ";"')
-
-
-class _Word(NamedTuple):
-    begin: int
-    """The position in bytes, as DuckDB counts."""
-    text: str
 
 
 def in_want_of_quotes(
@@ -31,35 +24,16 @@ def in_want_of_quotes(
     words = _words(duck, sql, {each.lower() for each in columns})[:_MOST_WORDS]
     for number in range(1, len(words) + 1):
         for chosen in combinations(words, number):
-            if _parses(duck, _quoted(sql, chosen)):
+            quoted = [(word, f'"{word.text}"') for word in chosen]
+            if parses(duck, replaced(sql, quoted)):
                 return [*dict.fromkeys(word.text for word in chosen)]
     return []
 
 
-def _words(duck: DuckDBPyConnection, sql: str, columns: Collection[str]) -> list[_Word]:
+def _words(duck: DuckDBPyConnection, sql: str, columns: Collection[str]) -> list[Word]:
     """Reserved words in a query that are also columns, as typed."""
     rows = duck.execute(
         "select keyword_name from duckdb_keywords() where keyword_category <> 'unreserved'"
     )
     named = {word for (word,) in rows.fetchall()}.intersection(columns)
-    content = sql.encode()
-    # A name may continue with a letter of any script.
-    found = ((begin, _WORD.match(content, begin)) for begin, _ in duckdb.tokenize(sql))
-    words = [_Word(begin, match[0].decode()) for begin, match in found if match is not None]
-    return [word for word in words if word.text.lower() in named]
-
-
-def _parses(duck: DuckDBPyConnection, sql: str) -> bool:
-    try:
-        duck.extract_statements(sql)
-    except duckdb.Error:
-        return False
-    return True
-
-
-def _quoted(sql: str, words: Sequence[_Word]) -> str:
-    content = sql.encode()
-    for begin, text in reversed(words):
-        end = begin + len(text)
-        content = content[:begin] + f'"{text}"'.encode() + content[end:]
-    return content.decode()
+    return [word for word in words_of(sql) if word.text.lower() in named]

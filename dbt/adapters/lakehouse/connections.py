@@ -215,8 +215,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(profile, mp_context)
         self.late_inserts: Final = LateInserts()
-        # See ``Declared.contracts_that_fail``; asked once.
-        self.contracts_that_fail: Callable[[], list[str]] | None = None
+        # See ``Declared.foreseen``; asked once.
+        self.foreseen: Callable[[], list[str]] | None = None
         # `dbt debug` passes only a profile.
         self.command = "debug"
         self._variables: dict[str, Any] = {}
@@ -290,17 +290,17 @@ class LakehouseConnectionManager(SparkConnectionManager):
         if connection.state == ConnectionState.OPEN:
             return connection
         connection.handle = LakehouseHandle(self._session)
-        self.warn_of_contracts()
+        self.warn_of_foreseen()
         if not self.only_compiles:
             # The run's lock is taken before anything is read.
             _ = connection.handle.session
         connection.state = ConnectionState.OPEN
         return connection
 
-    def warn_of_contracts(self) -> None:
-        """Warn once of contracts that will stop their models, before Spark starts."""
+    def warn_of_foreseen(self) -> None:
+        """Warn once of what is certain to go wrong, before Spark starts."""
         with self.lock:
-            ask, self.contracts_that_fail = self.contracts_that_fail, None
+            ask, self.foreseen = self.foreseen, None
         if ask is not None and self.command in COMMANDS_WITH_CONTRACTS:
             for sentence in ask():
                 LOGGER.warning(sentence)

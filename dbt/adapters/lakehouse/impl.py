@@ -56,7 +56,7 @@ class LakehouseAdapter(SparkAdapter):
         macros: Mapping[str, Any] = getattr(macro_resolver, "macros", {})
         for sentence in namesakes.told(macros.values(), self.config.project_name):
             LOGGER.warning(sentence)
-        self.connections.contracts_that_fail = self.lake.declared.contracts_that_fail
+        self.connections.foreseen = self.lake.declared.foreseen
 
     # -- the catalog, as dbt asks of it
 
@@ -176,7 +176,7 @@ class LakehouseAdapter(SparkAdapter):
     ) -> str:
         """The SQL of one of ``MODELS``, see ``Compiling``."""
         # `dbt compile` opens no connection.
-        self.connections.warn_of_contracts()
+        self.connections.warn_of_foreseen()
         return MODELS[kind](Compiling(self.lake, Context(context), reads, declared, goes_on))
 
     @available.parse_none

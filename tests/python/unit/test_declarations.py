@@ -678,3 +678,79 @@ def test_deletes_without_a_set_are_those_of_all_formats_of_aerospike() -> None:
     model = (FOLDER / "set_less_deletes.sql").read_text()
     assert f"format in ( {RECORDS} )" in " ".join(model.split())
     assert AEROSPIKE in _SET_LESS
+
+
+@pytest.mark.parametrize(
+    ("macro", "given", "message"),
+    [
+        # To Jinja, this text is true.
+        (
+            "change_log",
+            {"partial": "false"},
+            'change_log has partial="false" where true or false without quotes is needed',
+        ),
+        ("change_log", {"reconcile_snapshots": 1}, "reconcile_snapshots=1 where true or false"),
+        (
+            "aerospike_change_log",
+            {"order_by_source_time": "no"},
+            '="no" where true or false without',
+        ),
+        ("current_state", {"deleted_rows": "true"}, 'current_state has deleted_rows="true" where'),
+        ("history", {"bitemporal": []}, "history has bitemporal=[] where true or false"),
+        # And these names are false.
+        (
+            "change_log",
+            {"keyless": Undefined(name="yes")},
+            "keyless, a name that is not defined, where true or false without quotes is needed",
+        ),
+        (
+            "change_log",
+            {"where": Undefined(name="is_mine")},
+            "change_log has where, a name that is not defined, where a text in quotes is needed",
+        ),
+        (
+            "change_log",
+            {"follow": Undefined(name="widening")},
+            "follow, a name that is not defined",
+        ),
+        ("current_state", {"columns": Undefined(name="mine")}, "columns, a name that is not"),
+        ("history", {"track_columns": "total"}, 'track_columns="total" where a list like ["tot'),
+        ("change_log", {"topic": ["a", "b"]}, 'change_log has topic=["a", "b"] where a text in'),
+    ],
+)
+def test_flags_and_texts_of_another_type(macro: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompilationError) as refused:
+        declarations.declare(macro, given, ())
+    assert message in str(refused.value)
+
+
+def test_a_topic_that_is_no_regular_expression() -> None:
+    for topic, problem in (("shop(", "missing \\)"), ("shop[", "unterminated character set")):
+        with pytest.raises(CompilationError, match=f"no regular expression: {problem}"):
+            log(topic=topic)
+    # Java's own, and a nested class of its.
+    for topic in (r"\Qshop(\E[(&&[^a]]", r"shop\.\w++"):
+        assert log(topic=topic)["conditions"][-1].startswith("topic rlike ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"encoding": "HBase"}, 'column note has the encoding "HBase": it is "hbase" or left out'),
+        ({"encoding": Undefined()}, "column note has the encoding"),
+        ({"mask": Undefined()}, 'it is "hash", "null" \\(in quotes\\) or "last4"'),
+        ({"name": Undefined()}, "column note has a name that is no text: the field in the image"),
+    ],
+)
+def test_a_column_of_which_a_part_is_mistyped(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompilationError, match=message):
+        log(columns={"note": {"type": "string", **spec}})
+
+
+@pytest.mark.parametrize("given", [7, {"orders": 1}, ["orders", Undefined()], Undefined()])
+def test_a_source_that_is_no_name(given: Any) -> None:
+    for part in ("source_table", "source_schema", "source_database"):
+        with pytest.raises(
+            CompilationError, match=f"a change log's {part} is .* in quotes, a list"
+        ):
+            log(**{part: given})

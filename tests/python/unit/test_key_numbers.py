@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from row_images import row_texts
 
 from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
-from dbt_lakehouse.commands.keys import given_key
+from dbt_lakehouse.commands.keys import UnusableKeyError, given_key
 from python_udfs.registry import decode_batch, decode_payload
 from python_udfs.text.json_as_sent import load
 from python_udfs.text.numbers import canonical_number, is_canonical_number
@@ -255,3 +255,15 @@ def test_a_key_is_found_by_any_of_its_texts(type_name: str) -> None:
         assert given_key(f'{{"id": {text}}}', ["id"], [type_name]) == ("10",)
     # Text is what it is.
     assert given_key('{"id": "1E+1"}', ["id"], ["string"]) == ("1E+1",)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [(["_digest"], '{"digest": ...}'), (["order", "line"], '{"order": ..., "line": ...}')],
+)
+def test_a_bare_value_is_told_how_a_key_is_written(names: list[str], shown: str) -> None:
+    for text in ("7", '"abc"', "[7]"):
+        with pytest.raises(UnusableKeyError) as refused:
+            given_key(text, names, ["string"] * len(names))
+        assert str(refused.value).endswith(f": '{shown}'")
+        assert "7" not in str(refused.value) and "abc" not in str(refused.value)

@@ -117,6 +117,27 @@ def test_a_column_that_is_not_there(query: str, sentence: str) -> None:
     assert missing_column(*missed, TABLES) == sentence
 
 
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        (
+            """from orders where amount = "it's paid\"""",
+            "there is no column it's paid: a name is in double quotes, a text in single ones,"
+            " 'it''s paid'",
+        ),
+        ("from orders where amount = paid", "there is no column paid"),
+        (
+            'select "amont" from orders',
+            "there is no column amont (did you mean amount?)",
+        ),
+    ],
+)
+def test_a_text_in_double_quotes(query: str, sentence: str) -> None:
+    missed = column_missed(said(query))
+    assert missed is not None
+    assert missing_column(*missed, TABLES, query) == sentence
+
+
 def test_another_error_is_about_no_name() -> None:
     text = said("select foo(1)")
     assert table_missed(text) is None and column_missed(text) is None

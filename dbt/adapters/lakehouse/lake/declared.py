@@ -11,7 +11,7 @@ from dbt_common.exceptions import CompilationError
 from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.build import data_tests
-from dbt_lakehouse.declared import contracts, fold_of_log, message_keys, widening
+from dbt_lakehouse.declared import contracts, fold_of_log, message_keys, same_events, widening
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs import (
     graph,
@@ -119,6 +119,20 @@ class Declared(LakePart):
                     columns = node.to_dict()["columns"]
                     found.append(contracts.foreseen(node.name, columns, made, self._follows(node)))
         return [sentence for sentence in found if sentence is not None]
+
+    def foreseen(self) -> list[str]:
+        """The warnings of this command's models that need neither Spark nor the lake."""
+        return [*self.contracts_that_fail(), *self._same_events()]
+
+    def _same_events(self) -> list[str]:
+        """A sentence for the change logs that take the same events, if this command has one."""
+        logs = graph.change_log_nodes(self._lake.nodes)
+        chosen = {*selected_resources.SELECTED_RESOURCES}
+        if not any(node.unique_id in chosen for node in logs):
+            return []
+        return same_events.told(
+            (node.original_file_path, node.config.meta["change_log"]) for node in logs
+        )
 
     def may_leave(self, changes: BaseRelation, of: Fold) -> bool:
         """Whether any event of a log may leave columns unchanged."""
