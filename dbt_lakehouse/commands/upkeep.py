@@ -24,6 +24,7 @@ from dbt_lakehouse.maintenance.run import keep, maintain_table
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.session.opening import has_ended
 from dbt_lakehouse.session.project import Project
+from dbt_lakehouse.spark.arrow_memory import close_allocators
 from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell
@@ -57,8 +58,11 @@ class Upkeep:
             yield from self._maintain(self._due(project, manifest))
 
     def between_cycles(self, project: Project, manifest: Any) -> None:
-        """Maintain a table that can't wait for a pause. One table is checked, in turn."""
+        """Maintain a table that can't wait for a pause. One table is checked, in turn. First, let
+        go of what the cycle's queries have left in the JVM.
+        """
         with self._telling():
+            close_allocators(self._spark)
             if not (tables := self._due(project, manifest)):
                 return
             self._turn += 1

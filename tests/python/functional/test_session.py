@@ -28,6 +28,7 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.session.opening import _READERS, _for_readers, _with_ours, open_session
 from dbt_lakehouse.spark import jars
+from dbt_lakehouse.spark.arrow_memory import close_allocators
 from dbt_lakehouse.spark.daemon import without_archives
 from dbt_lakehouse.spark.jvm import java_class
 
@@ -108,6 +109,17 @@ def test_of_a_table_that_changes_all_day_only_the_newest_state_is_held(tmp_path:
     gc.collect()
     held = [each for each in gc.get_objects() if isinstance(each, Table)]
     assert [each for each in held if each.uuid == table.uuid] == [table]
+
+
+def test_readers_that_have_ended_leave_nothing(tmp_path: Path) -> None:
+    spark = Lake(tmp_path).spark
+    spark.sql("create table lake.gold.numbers using iceberg as select 1 as number")
+    root = java_class("org.apache.iceberg.arrow.ArrowAllocation").rootAllocator()
+    for _ in range(2):
+        assert spark.table("lake.gold.numbers").toArrow().to_pylist() == [{"number": 1}]
+        assert len(root.getChildAllocators()) > 0
+        close_allocators(spark)
+        assert len(root.getChildAllocators()) == 0
 
 
 def test_a_long_answer_comes_at_once(tmp_path: Path) -> None:
