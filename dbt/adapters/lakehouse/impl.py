@@ -58,6 +58,15 @@ class LakehouseAdapter(SparkAdapter):
             LOGGER.warning(sentence)
         self.connections.foreseen = self.lake.declared.foreseen
 
+    def pre_model_hook(self, config: Mapping[str, Any]) -> None:
+        """Make snapshots Iceberg tables, as all tables are: dbt-spark refuses one without a
+        ``file_format``.
+        """
+        super().pre_model_hook(config)
+        node: Any = getattr(config, "model", None)
+        if getattr(node, "resource_type", None) == "snapshot":
+            node.config["file_format"] = node.config.get("file_format") or "iceberg"
+
     # -- the catalog, as dbt asks of it
 
     @told

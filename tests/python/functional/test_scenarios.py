@@ -678,6 +678,17 @@ version: "1.0"
 models: {twins: {+file_format: iceberg, +materialized: incremental}}
 vars: {topics: []}
 """
+TWINS_SNAPSHOT: Final = """
+snapshots:
+  - name: twins_snapshot
+    relation: ref('gold_twins_1')
+    config:
+      schema: gold
+      # Of a list dbt-spark makes columns that its second snapshot then has twice.
+      unique_key: concat_ws('/', topic, partition, offset)
+      strategy: check
+      check_cols: all
+"""
 TWINS_SOURCE: Final = """
 sources: [{name: bronze, schema: bronze, tables: [{name: raw_payloads}]}]
 """
@@ -698,13 +709,17 @@ from {{{{ source("bronze", "raw_payloads") }}}}
 def test_models_of_one_name_in_two_schemas_stay_apart(
     scenario: Scenario, copied_project: Path
 ) -> None:
-    """Incremental models with the same alias, run by several threads at once."""
+    """Incremental models with the same alias, run by several threads at once, and dbt's snapshot of
+    one of them.
+    """
     shutil.rmtree(copied_project / "models")
     shutil.rmtree(copied_project / "shared")
     models = copied_project / "models"
     models.mkdir()
     (copied_project / "dbt_project.yml").write_text(TWINS_PROJECT)
     (models / "sources.yml").write_text(TWINS_SOURCE)
+    (snapshots := copied_project / "snapshots").mkdir()
+    (snapshots / "twins.yml").write_text(TWINS_SNAPSHOT)
     aliases = ["twins_1", "twins_2"]
     for alias in aliases:
         for schema in ("silver", "gold"):
@@ -713,9 +728,17 @@ def test_models_of_one_name_in_two_schemas_stay_apart(
     lake = Lake(scenario.lake.folder, copied_project)
     try:
         succeed(lake.dbt("run", as_of=as_of_text(LAST)))
+        succeed(lake.dbt("snapshot", as_of=as_of_text(LAST)))
         message = Message("nobody.knows", 0, 0, START, None, b"twins")
         lake.land([message.line()])
         succeed(lake.dbt("run", "--threads", "4", as_of=as_of_text(LAST)))
+        succeed(lake.dbt("snapshot", as_of=as_of_text(LAST)))
+        (kept,) = lake.sql(
+            "select count(*) - count(dbt_valid_to) as rows, count(distinct dbt_valid_from) as runs"
+            " from gold.twins_snapshot"
+        )
+        (landed,) = lake.sql("select count(*) as rows from bronze.raw_payloads")
+        assert kept == {**landed, "runs": 2}
         for alias in aliases:
             for schema in ("silver", "gold"):
                 assert len(lake.snapshots(f"{schema}.{alias}")) == 2
@@ -726,6 +749,7 @@ def test_models_of_one_name_in_two_schemas_stay_apart(
                 landed = lake.sql("select count(*) as copies from bronze.raw_payloads")[0]["copies"]
                 assert owners == [{"owner": schema, "positions": landed, "copies": landed}]
     finally:
+        lake.sql("drop table if exists gold.twins_snapshot purge")
         for alias in aliases:
             for schema in ("silver", "gold"):
                 lake.sql(f"drop table if exists {schema}.{alias} purge")
