@@ -63,6 +63,7 @@ class Upkeep:
         """
         with self._telling():
             close_allocators(self._spark)
+        with self._telling():
             if not (tables := self._due(project, manifest)):
                 return
             self._turn += 1

@@ -177,7 +177,7 @@ def test_an_append_is_refused_if_others_have_added_rows_since(lake: Lake) -> Non
     lake.sql(f"delete from {name} where id = 1")
     insert(3, second)
     assert [row["id"] for row in lake.sql(f"select id from {name} order by id")] == [2, 3]
-    assert lake.snapshots(name)[-1].operation == "append"
+    assert lake.snapshots("silver.inserted")[-1].operation == "append"
     lake.sql(f"drop table {name}")
 
 

@@ -52,6 +52,7 @@ class Lake:
         self.fails: Exception | None = None
         self.is_free = True
         self.held = 0
+        self.closed = 0
         self.files = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1))
         self.upkeep = Upkeep(spark, every, Liveness(liveness))
@@ -60,6 +61,7 @@ class Lake:
             "run_lock": lambda _: self,
             "look_at": self.look_at,
             "tasks_of": lambda _: str,
+            "close_allocators": self.close,
             "maintain_table": self.maintain,
             "keep": lambda _, done: self.kept.append([each.table_name for each in done]),
             "has_ended": lambda patience: False,
@@ -73,6 +75,9 @@ class Lake:
 
     def release(self) -> None:
         self.held -= 1
+
+    def close(self, _: object) -> None:
+        self.closed += 1
 
     def look_at(self, _: object, table: str) -> Any:
         summary = {"total-data-files": str(self.files[table]), "total-files-size": "0"}
@@ -167,6 +172,8 @@ def test_nothing_is_maintained_where_nobody_wants_it(monkeypatch: pytest.MonkeyP
     lake.pause()
     lake.upkeep.between_cycles(PROJECT, None)
     assert lake.maintained == []
+    # What a cycle leaves in memory is no table's.
+    assert lake.closed == 1
 
 
 def test_a_spark_that_has_ended_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
