@@ -53,8 +53,8 @@ COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 # The commands for which Spark starts in any case, if the project is well.
 COMMANDS_WITH_SPARK: Final = COMMANDS_THAT_LAND | {"retry", "seed", "show", "snapshot", "test"}
-# The commands that warn of contracts which do not fit.
-COMMANDS_WITH_CONTRACTS: Final = COMMANDS_THAT_LAND | {"compile", "retry"}
+# The commands that warn of what is certain to go wrong in them, such as contracts that do not fit.
+COMMANDS_WITH_WARNINGS: Final = COMMANDS_THAT_LAND | {"compile", "retry"}
 # The commands that leave a report.
 COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
 
@@ -301,7 +301,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         """Warn once of what is certain to go wrong, before Spark starts."""
         with self.lock:
             ask, self.foreseen = self.foreseen, None
-        if ask is not None and self.command in COMMANDS_WITH_CONTRACTS:
+        if ask is not None and self.command in COMMANDS_WITH_WARNINGS:
             for sentence in ask():
                 LOGGER.warning(sentence)
 

@@ -174,7 +174,7 @@ def test_it_is_turned_off_and_on(built: "Built") -> None:
     assert {each.status for each in statuses.values()} == {"success"}
     rebuilt = "gold.meters_kept is rebuilt: its declaration has changed (deleted rows)"
     assert rebuilt in lake.log_text()
-    for table in tables:
+    for table in TABLES:
         assert sorted(lake.read(f"gold.{table}"), key=str) == built.rows[table]
     tests = [f"{table}_no_absent_keys" for table in tables]
     assert built.lake.data_tests(*tests) == dict.fromkeys(tests, "pass")

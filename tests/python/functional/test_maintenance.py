@@ -209,6 +209,7 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
         assert rows_with_lineage(lake, table) == before[table], table
         # A rebuild would have replaced them all.
         assert lake.look_at(table).chain[-1].name == str(snapshots[table][0].snapshot_id), table
+    consistent(lake)
 
 
 def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
@@ -280,6 +281,7 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     expected = {**known, 0: "unread", 2: "unread", 200: "unread"}
     del expected[1]
     assert statuses(lake) == expected
+    consistent(lake)
 
     # What belongs before what is known is folded from the rewritten log.
     late = order(ORDERS, 0, START + MINUTE, "u", 0, "late")._replace(partition=1)

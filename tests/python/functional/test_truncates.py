@@ -202,7 +202,8 @@ READ: Final = ("gold.orders", SEVERAL, SINGLE, LOG)
 class Played(NamedTuple):
     """The lake behind its runs, what had landed of each table of a pair, and of the orders by run;
     the rows after each run, what was said and counted of ties by then, what became of the data
-    tests, and the rows after a full refresh.
+    tests and of sums, the orders after a full refresh of their gold alone, and all rows after one
+    of everything.
     """
 
     lake: Lake
@@ -212,6 +213,8 @@ class Played(NamedTuple):
     said: str
     counted: Rows
     data_tests: dict[str, str]
+    broken_sums: list[Any]
+    refolded: Rows
     refreshed: dict[str, Rows]
 
     def expected(self, run: int, tables: Iterable[int]) -> dict[int, int]:
@@ -264,10 +267,13 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         assert set(lake.dbt("run", as_of=as_of_text(AS_OF)).values()) == {"success"}
         found.append(rows())
     tests = lake.dbt("test", "-s", "test_name:equals_refold", as_of=as_of_text(AS_OF))
-    said, counted = lake.log_text(), lake.read("silver.fold_counters")
+    said, counted, sums = lake.log_text(), lake.read("silver.fold_counters"), lake.broken_sums()
+    rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))
+    assert set(rebuilt.values()) == {"success"}
+    refolded = lake.read("gold.orders")
     rebuilt = lake.dbt("run", "--full-refresh", as_of=as_of_text(AS_OF))
     assert set(rebuilt.values()) == {"success"}
-    return Played(lake, changes, batches, found, said, counted, tests, rows())
+    return Played(lake, changes, batches, found, said, counted, tests, sums, refolded, rows())
 
 
 def test_gold_equals_the_reference_with_truncates(played: Played) -> None:
@@ -278,7 +284,8 @@ def test_gold_equals_the_reference_with_truncates(played: Played) -> None:
         actual = {row["order_id"]: row for row in rows["gold.orders"]}
         assert actual == expected_rows(ORDERS, log_of(landed), AS_OF)
     assert any(rows["gold.orders"] for rows in played.rows)
-    assert {row["order_id"]: row for row in played.refreshed["gold.orders"]} == actual
+    for rebuilt in (played.refolded, played.refreshed["gold.orders"]):
+        assert {row["order_id"]: row for row in rebuilt} == actual
 
 
 def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(played: Played) -> None:
@@ -295,4 +302,5 @@ def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(played: P
 
 def test_the_data_tests_pass_and_sums_agree(played: Played) -> None:
     assert len(played.data_tests) == 3 and set(played.data_tests.values()) == {"pass"}
+    assert played.broken_sums == []
     assert played.lake.broken_sums() == []

@@ -209,10 +209,9 @@ def _number_as_sent(value: Any, _: Column) -> Any:
     if type(value) is not dict:
         return Decimal(str(value))
     # One that brings its scale.
-    parts = value
-    unscaled = base64.b64decode(parts["value"], validate=True)
+    unscaled = base64.b64decode(value["value"], validate=True)
     # By its text, for no digit is lost so.
-    return Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E{-parts['scale']}")
+    return Decimal(f"{int.from_bytes(unscaled, 'big', signed=True)}E{-value['scale']}")
 
 
 def _float_as_sent(value: Any, _: Column) -> Any:

@@ -387,7 +387,7 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
         start.format(fewer) + ends,
         *(start.format(topic) + other for topic in (as_many, more)),
     ]
-    texts += [f"as: {topic}.2`" for topic in old_ones]
+    texts += [f"`land_as: {topic}.2`" for topic in old_ones]
 
     def all_are_refused(told_by_its_id: str) -> None:
         with refused(lake, DataLossError, *texts, told_by_its_id):
