@@ -295,6 +295,8 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
         assert lake.look_at(table).chain[-1].parent_snapshot_id is not None, table
 
 
+# In CI, test_the_gold_tables_of_a_run_may_append_to_one_table_at_once has many commits of it.
+@pytest.mark.long
 def test_tables_that_each_run_writes_forget_their_history_themselves(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

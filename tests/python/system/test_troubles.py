@@ -331,6 +331,8 @@ main(["land", sys.argv[1]]) if len(sys.argv) == 2 else main(sys.argv[1:])
 """
 
 
+# In CI, test_an_interrupted_command_is_told_in_one_line ends Java too.
+@pytest.mark.long
 def test_a_killed_spark_is_told_in_one_line(tmp_path: Path) -> None:
     environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake")}
     name = "debezium.sales.orders"

@@ -51,6 +51,8 @@ class Terminals(Terminal):
         print(command.said)
 
 
+# In CI, test_package has a first project's commands.
+@pytest.mark.long
 def test_the_tutorial_typed_by_hand_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,5 @@
 """The properties of `make fuzz` for its seeds, and for such as are changed as it changes them: the
-same ones each time, and for a minute in all others each time.
+same ones each time, and for ten seconds in all others each time.
 """
 
 import json
@@ -31,7 +31,7 @@ from python_udfs.core.events import Event
 
 SEEDS = seeds()
 FORMATS: Final = [*registry.FORMATS, COLUMN_TEXTS]
-SECONDS_EACH: Final = 50 / len(FORMATS)
+SECONDS_EACH: Final = 10 / len(FORMATS)
 
 
 @pytest.fixture(autouse=True)
