@@ -17,7 +17,6 @@ from lakes import Lake
 from streams import Message
 
 from dbt_lakehouse.reference.fold import Change, Position, State, fold
-from dbt_lakehouse.reference.history import history
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
@@ -200,52 +199,25 @@ def expected_rows(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[
     for key, (state, event) in states(table, log, as_of).items():
         if not state.is_live:
             continue
-        row = _row_start(table, key, state.values) | {
+        row: Row = {table.key: key}
+        if table.key == "_digest":
+            row |= {"_namespace": table.source_schema, "_set": table.source_table}
+        for (field, convert), text in zip(table.columns.items(), state.values, strict=True):
+            value = None if text is None else json.loads(text, parse_float=Decimal)
+            row[_RENAMED.get(field, field)] = None if value is None else convert(value)
+        position = state.position
+        row |= {
             "_occurred_at": _time(state.occurred_at),
             "_max_occurred_at": _time(state.max_occurred_at),
-            "_position": _position(state.position),
+            "_position": {
+                "log_time": _time(position.log_time),
+                **{name: getattr(position, name) for name in position._fields[1:5]},
+            },
         }
         if table.key == "_digest":
             row["_expires_at"] = _time(_micros(event.expires_at))
         rows[key] = row
     return rows
-
-
-def expected_versions(
-    table: Table, log: Iterable[Logged], as_of: datetime
-) -> dict[tuple[Any, datetime | None], Row]:
-    """The rows of the history of a table without expiry, by key and ``valid_from``."""
-    rows = {}
-    for key, own in changes_by_key(table, log).items():
-        versions = history(
-            [_with_values(table, logged) for logged in own],
-            order_by_source_time=table.order_by_source_time,
-            as_of=micros_of(as_of),
-        )
-        for version in versions:
-            rows[key, _time(version.valid_from)] = _row_start(table, key, version.values) | {
-                "valid_from": _time(version.valid_from),
-                "valid_to": _time(version.valid_to),
-                "is_current": version.is_current,
-                "_occurred_at": _time(version.occurred_at),
-                "_position": _position(version.position),
-            }
-    return rows
-
-
-def _row_start(table: Table, key: Any, values: Iterable[str | None]) -> Row:
-    row: Row = {table.key: key}
-    if table.key == "_digest":
-        row |= {"_namespace": table.source_schema, "_set": table.source_table}
-    for (field, convert), text in zip(table.columns.items(), values, strict=True):
-        value = None if text is None else json.loads(text, parse_float=Decimal)
-        row[_RENAMED.get(field, field)] = None if value is None else convert(value)
-    return row
-
-
-def _position(position: Position) -> Row:
-    places = {name: getattr(position, name) for name in position._fields[1:5]}
-    return {"log_time": _time(position.log_time), **places}
 
 
 def differences(lake: Lake, messages: Iterable[Message], as_of: datetime) -> list[str]:
