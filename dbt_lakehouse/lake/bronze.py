@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.lake.tables import ROW_LINEAGE
 from dbt_lakehouse.spark.jvm import java_class
 from python_udfs.core.events import FORGOTTEN
 
@@ -56,7 +57,8 @@ class Commit(NamedTuple):
 
 def create_table(spark: SparkSession) -> None:
     """Create the table if it is missing. It is not a dbt model, so no full refresh can drop it."""
-    files = "".join(f", '{name}' = '{value}'" for name, value in FILES.items())
+    own = {**FILES, **ROW_LINEAGE}
+    files = "".join(f", '{name}' = '{value}'" for name, value in own.items())
     spark.sql(
         f"""
         create table if not exists {TABLE} (

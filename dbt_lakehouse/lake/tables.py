@@ -27,6 +27,10 @@ EMPTIED: Final = "lakehouse.emptied"
 """In the summary of a commit of other_events: its rows are only the places of forgotten events,
 which no reader of the table needs.
 """
+ROW_LINEAGE: Final = {"format-version": "3"}
+"""The properties of a table from which runs go on by its rows' ids and sequence numbers. They hold
+also where a profile's table-default asks for an earlier version, for readers of gold.
+"""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

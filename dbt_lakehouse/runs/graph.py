@@ -12,7 +12,7 @@ from jinja2 import nodes
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.lake.tables import ROW_LINEAGE, Table
 from dbt_lakehouse.runs import marks
 from dbt_lakehouse.runs.marks import Mark
 from dbt_lakehouse.runs.model_run import LEAVES, kept
@@ -197,11 +197,17 @@ def descriptions(manifest: Any, model: Any) -> dict[str, str]:
 
 
 def table_ddl(node: Any, relation: str) -> str:
-    """The DDL of a model's table with the columns of its description."""
+    """The DDL of a model's table with the columns of its description. Runs go on from it by its
+    row lineage.
+    """
     columns = described_columns(node)
     partitions = node.config.get("partition_by") or []
     by = f" partitioned by ({', '.join(partitions)})" if partitions else ""
-    return f"create table if not exists {relation} ({columns}) using iceberg{by}"
+    ((name, version),) = ROW_LINEAGE.items()
+    return (
+        f"create table if not exists {relation} ({columns}) using iceberg{by}"
+        f" tblproperties ('{name}' = '{version}')"
+    )
 
 
 def described_columns(node: Any, without: Container[str] = ()) -> str:

@@ -38,6 +38,7 @@ BENCHMARKS: Final = (
     "empty_run",
     "scale",
     "upkeep",
+    "format_versions",
     "workers",
     "live",
 )

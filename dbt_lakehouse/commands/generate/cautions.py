@@ -34,6 +34,18 @@ def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
             " a large value that an update has left as it was comes as null, and gold loses it:"
             " give the connector the mode bytes or hex"
         )
+    # Only PostgreSQL's connector has these types of them.
+    lost = [
+        name
+        for name, column in profile.columns.items()
+        if any(declared.lacks_placeholder for declared in column.declared)
+    ]
+    if lost and "postgresql" in profile.orders and not profile.whole_updates:
+        yield (
+            f"{', '.join(lost)}: where an update leaves a long value (2 kB and more) as it was,"
+            " PostgreSQL does not log it, and Debezium ships null for these types, which gold"
+            " takes: `alter table ... replica identity full` at the source has it log all values"
+        )
     snapshots = max(profile.snapshots_begun, profile.snapshots_ended)
     if snapshots > 1:
         yield (

@@ -23,6 +23,8 @@ class Declared(NamedTuple):
     """For the description: `int64`, `io.debezium.time.MicroTimestamp`."""
     type: str | None
     """The Spark type; None if it follows from the values."""
+    lacks_placeholder: bool = False
+    """Whether PostgreSQL's connector ships null for a value that the source did not log."""
 
 
 class _Wrapper(msgspec.Struct):
@@ -63,6 +65,14 @@ _LOGICAL_TYPES: Final[dict[str, str]] = {
 _LEAST_SCALE_OF_11_BITS: Final = 2048 - 1000
 # CockroachDB's, whose values are JSON numbers.
 _DECIMAL_OF_COCKROACHDB: Final = "decimal"
+_DECIMALS: Final = (
+    "org.apache.kafka.connect.data.Decimal",
+    "io.debezium.data.VariableScaleDecimal",
+)
+_TIMES: Final = ("io.debezium.time.", "org.apache.kafka.connect.data.")
+_DATE_WITH_PLACEHOLDER: Final = "io.debezium.time.Date"
+# Of elements; those of bigint, integer, text and bytea have one.
+_WITHOUT_PLACEHOLDER: Final = ("int16", "float", "float32", "double", "float64", "boolean", "map")
 _PLAIN_TYPES: Final[dict[str, str]] = {
     "int8": "int",
     "int16": "int",
@@ -102,7 +112,22 @@ def declared_type(block: Any) -> Declared:
         # bigint.unsigned.handling.mode.
         if spark_type in ("bigint", "decimal(38,0)"):
             spark_type = "decimal(20,0)"
-    return Declared(shown, spark_type)
+    return Declared(shown, spark_type, _lacks_placeholder(block))
+
+
+def _lacks_placeholder(block: dict[str, Any]) -> bool:
+    """Whether a long value of this type comes as null where an update leaves it as it was, by
+    ``docs/wire-formats.md``. A decimal with a precision is never so long that it lies out of line.
+    """
+    if block.get("type") != "array":
+        return block.get("name") == "io.debezium.data.VariableScaleDecimal"
+    items = block.get("items")
+    if type(items) is not dict:
+        return False
+    name = items.get("name")
+    if type(name) is not str:
+        return items.get("type") in _WITHOUT_PLACEHOLDER
+    return name in _DECIMALS or (name.startswith(_TIMES) and name != _DATE_WITH_PLACEHOLDER)
 
 
 def _type_of_block(

@@ -14,6 +14,7 @@ from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -29,6 +30,11 @@ from local_kafka.captures import QUIET
 BRONZE: Final = "bronze.raw_payloads"
 # When the dbt runs of these tests are.
 AS_OF: Final = "2026-11-21 00:00:00"
+_WITHOUT_LEADER: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 # Messages get this time and one millisecond more each, if a test gives them none.
 START_MS: Final = 1_790_000_000_000
 
@@ -119,15 +125,29 @@ class Kafka:
     def count(self, topics: Iterable[str]) -> int:
         """How many offsets the topics have given away."""
         consumer = Consumer({**self.settings, "group.id": "test"})
+        end = 0
+
+        def is_told(place: TopicPartition) -> bool:
+            nonlocal end
+            try:
+                _, end = consumer.get_watermark_offsets(place, SECONDS)
+            except KafkaException as error:
+                # The topic is just being made.
+                if error.args[0].code() not in _WITHOUT_LEADER:
+                    raise
+                return False
+            return True
+
+        total = 0
         try:
-            ends = [
-                consumer.get_watermark_offsets(TopicPartition(topic, number), SECONDS)
-                for topic in topics
-                for number in range(self.partitions(topic))
-            ]
+            for topic in topics:
+                for number in range(self.partitions(topic)):
+                    place = TopicPartition(topic, number)
+                    wait_until(partial(is_told, place), f"{topic}/{number} has a leader")
+                    total += end
         finally:
             consumer.close()
-        return sum(end for _, end in ends)
+        return total
 
     def send(self, topic: str, messages: Iterable[Outgoing], **settings: str) -> None:
         """Send messages, in their order, and wait until the broker has them. ``settings`` of the

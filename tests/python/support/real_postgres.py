@@ -10,8 +10,8 @@ others:
 - A numeric that is NaN or infinite is null: Connect's Decimal has no such number.
 - An array of an enum is null, from a snapshot only if an element is null: the connector knows no
   type for it.
-- A date or time before Christ, and infinity, is another one from a snapshot: Java's driver reads
-  it as a date of its calendar. The log's are read as text.
+- A date before Christ, or infinity as one, is another date from a snapshot: Java's driver reads it
+  as a date of its calendar. The log's are read as text.
 - A value that is out of line and that an update leaves as it was is null, not the placeholder, if
   it is a numeric, or an array of anything but text, varchar, json, jsonb, bytea, int, bigint, date
   and uuid; the connector's log says "Failed to properly convert data value". None here is so long.

@@ -10,6 +10,7 @@ from dbt_lakehouse.commands.generate.cautions import cautions
 from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
 
 Message = tuple[Any, Any]
+CONNECT = "org.apache.kafka.connect.data"
 
 
 def notes(messages: list[Message], format: str = "debezium_json") -> list[str]:
@@ -84,6 +85,40 @@ def test_base64_that_is_url_safe() -> None:
         ("-_-_", "__8=", "a text"),
     ):
         assert notes(rows(*others)) == [], others
+
+
+@pytest.mark.parametrize(
+    ("column", "is_lost"),
+    [
+        ({"type": "array", "items": {"type": "int16"}}, True),
+        ({"type": "array", "items": {"type": "double"}}, True),
+        ({"type": "array", "items": {"type": "int64", "name": "io.debezium.time.Timestamp"}}, True),
+        ({"type": "array", "items": {"type": "bytes", "name": f"{CONNECT}.Decimal"}}, True),
+        ({"type": "array", "items": {"type": "int32", "name": f"{CONNECT}.Date"}}, True),
+        ({"type": "array", "items": {"type": "map"}}, True),
+        ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, True),
+        # These have a placeholder, or are never so long.
+        ({"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}}, False),
+        ({"type": "array", "items": {"type": "string", "name": "io.debezium.data.Uuid"}}, False),
+        ({"type": "array", "items": {"type": "int64"}}, False),
+        ({"type": "string"}, False),
+        ({"type": "bytes", "name": f"{CONNECT}.Decimal", "parameters": {"scale": "2"}}, False),
+    ],
+)
+def test_values_out_of_line_without_a_placeholder(column: Any, is_lost: bool) -> None:
+    def row(op: str, before: Any, connector: str = "postgresql") -> Message:
+        message = change({"id": 1, "sums": None}, op, sums=["string", None])
+        message["payload"]["before"] = before
+        message["payload"]["source"] |= {"connector": connector, "sequence": '["1","2"]'}
+        image = message["schema"]["fields"][0]
+        image["fields"] = [{"field": "sums", "optional": True, **column}]
+        return {"id": 1}, message
+
+    found = notes([row("r", None), row("u", None)])
+    assert [note.startswith("sums: where an update leaves") for note in found] == [True] * is_lost
+    # With full replica identity, each update has the row before it; other sources log all values.
+    assert notes([row("r", None), row("u", {"id": 1, "sums": None})]) == []
+    assert notes([row("r", None, "mysql")]) == []
 
 
 def test_snapshots_that_follow_each_other() -> None:

@@ -11,7 +11,7 @@ from dbt_common.exceptions import CompilationError
 from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, ROW_LINEAGE
 from dbt_lakehouse.runs import (
     graph,
     marks,
@@ -84,7 +84,11 @@ class Runs(LakePart):
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
         """The properties with which a model's table is created."""
         run = self._runs.get(str(this))
-        return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
+        if run is None:
+            return {}
+        # Runs go on from it by its row lineage; gold may be for readers of an earlier version.
+        lineage = ROW_LINEAGE if run.fold is None else {}
+        return {marks.MADE: uuid4().hex, **lineage, **run.properties()}
 
     def run_to_test(self, relation: BaseRelation) -> NodeRun | None:
         """The run in which this command has brought a table up to date, whose tests then check
