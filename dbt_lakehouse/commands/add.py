@@ -102,9 +102,8 @@ def refuse_files(topics: Iterable[str]) -> None:
             found = _topics_in(name)
             named = " ".join(map(quote, found or ["TOPIC"]))
             raise ConfigurationError(
-                f"{name} is a file, and add takes topics:"
-                f" `lakehouse add {named} --captures {quote(name)}` adds those of a file of captured"
-                " messages"
+                f"{name} is a file, and add takes topics: `lakehouse add {named} --captures"
+                f" {quote(name)}` adds those of captured messages"
             )
 
 

@@ -2,8 +2,10 @@
 captures.
 """
 
+import re
 import shutil
 from pathlib import Path
+from shlex import quote
 from textwrap import indent
 from types import SimpleNamespace
 from typing import Any, cast
@@ -156,7 +158,7 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_and_lands_nothing(tmp_
     other = tmp_path / "a file.txt"
     other.write_text("no JSON")
     for file, named in ((captures[0], topic), (str(other), "TOPIC")):
-        told = re.escape(f"`lakehouse add {named} --captures {quote(file)}` adds those of a file")
+        told = re.escape(f"`lakehouse add {named} --captures {quote(file)}` adds those of captured")
         for taken in (add, foresee):
             with pytest.raises(ConfigurationError, match=told):
                 next(taken(depot, Addition([file])))
