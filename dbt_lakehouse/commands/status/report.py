@@ -108,7 +108,8 @@ class Report:
 
     def _sums(self) -> str:
         outcomes = [link.outcome for link in self.facts.links]
-        told = f"{counted(outcomes.count(Outcome.WHOLE), 'sum')} agree"
+        whole = outcomes.count(Outcome.WHOLE)
+        told = f"{counted(whole, 'sum')} {'agrees' if whole == 1 else 'agree'}"
         for outcome, words in (
             (Outcome.BROKEN, "do not"),
             (Outcome.UNCHECKED, "can't be checked (--json says why)"),
