@@ -220,6 +220,13 @@ def table(name: str, **more: Any) -> TableFacts:
             [],
             [],
             {"run": run(error="interrupted")},
+            "look",
+            "The command was interrupted, nothing landed, 0 events decoded, no table in gold yet.",
+        ),
+        (
+            [],
+            [],
+            {"run": run(error="no space left")},
             "failed",
             "The command ended early, nothing landed, 0 events decoded, no table in gold yet.",
         ),
