@@ -177,7 +177,7 @@ def others_text(
         if is_log and each.node.unique_id not in own and table in tables:
             rows = added_since(tables[table], began)
             if rows is None:
-                found.append(f"{table} anew")
+                found.append(f"{table} rebuilt")
             elif rows:
                 found.append(f"{table} {counted(rows, 'event')}")
     if not found:

@@ -634,7 +634,7 @@ def test_what_is_told_of_misfits() -> None:
 
     assert said("amount", 9, "1.125", "2.375") == (
         "silver.orders_changes.amount: 9 values do not fit decimal(12,2), such as '1.125', '2.375',"
-        " and are null in what is made of it (the log keeps the text); `lakehouse generate --topic"
+        " and are null in tables made from it (the log keeps the text); `lakehouse generate --topic"
         ' shop.orders` writes a type that holds them, or says why not, and follow="widening" in'
         " the log's model lets builds do so"
     )
