@@ -340,7 +340,8 @@ def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told
         with pytest.raises(ForgetError, match=r"ada_silver[.]other_events, which no model"):
             told.forget("orders", {"order_id": 1})
     finally:
-        told.lake.sql(f"drop table lake.{OTHER} purge")
+        for table in (OTHER, FORMER):
+            told.lake.sql(f"drop table lake.{table} purge")
 
 
 def test_no_file_holds_any_of_it(told: Told) -> None:

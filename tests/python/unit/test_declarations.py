@@ -654,8 +654,8 @@ def test_what_is_told_of_misfits_of_a_masked_column() -> None:
     masked = log(columns={"pin": {"type": "int", "mask": "last4"}})
     of = misfits.Misfits("pin", 3, ["(masked)"], ["orders"])
     assert misfits.told("silver.orders_changes", masked, [of]) == (
-        "silver.orders_changes.pin: 3 values do not fit int, and are null in what"
-        " is made of it (bronze keeps the text); declare a type in its model that does"
+        "silver.orders_changes.pin: 3 values do not fit int, and are null in tables"
+        " made from it (bronze keeps the text); declare a type in its model that does"
     )
 
 
