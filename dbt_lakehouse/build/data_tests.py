@@ -32,7 +32,7 @@ _KEYLESS: Final = _Kind(
 )
 _HISTORY: Final = _Kind("a history", ("is_history",))
 _LOG: Final = _Kind("a change log", ("no_misfits", "no_unknown_columns", "one_change_per_position"))
-_OTHER: Final = _Kind("none that our macros make")
+_OTHER: Final = _Kind("a table that our macros do not build")
 
 
 def _kind_of(graph: Mapping[str, Any], node: Any) -> _Kind:
@@ -101,7 +101,9 @@ def _mistake(nodes: Mapping[str, Any], model: Any, said: Any, known: Collection[
 
 def _unknown_column(model: Any, said: Any) -> str | None:
     given = said.kwargs.get("columns")
-    if not isinstance(given, list) or not model.contract.enforced:
+    # Seeds have no contract.
+    contract = getattr(model, "contract", None)
+    if not isinstance(given, list) or contract is None or not contract.enforced:
         return None
     there = {str(name).lower() for name in model.columns}
     for name in map(str, given):

@@ -80,8 +80,8 @@ def test_all_tests_are_here() -> None:
         ("orders_history", HISTORY, "a history"),
         ("orders_changes", LOG, "a change log"),
         ("notes_changes", LOG, "a change log"),
-        ("report", (), "none that our macros make"),
-        ("own", (), "none that our macros make"),
+        ("report", (), "a table that our macros do not build"),
+        ("own", (), "a table that our macros do not build"),
     ],
 )
 def test_a_test_is_of_a_kind_of_tables(
