@@ -218,7 +218,8 @@ def verdict(facts: Facts) -> Verdict:
     if skipped := sum(test.status == "skipped" for test in facts.tests):
         parts.append(counted(skipped, "test") + " skipped")
     if facts.tests and not bad and not warned and not skipped:
-        parts.append(f"all {counted(len(facts.tests), 'test')} passed")
+        every = "all " if len(facts.tests) > 1 else ""
+        parts.append(f"{every}{counted(len(facts.tests), 'test')} passed")
     troubles = [] if facts.run is None else facts.run.troubles
     error = None if facts.run is None else facts.run.error
     # By its user, which is not a failure: the next run goes on.
