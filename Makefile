@@ -44,9 +44,15 @@ help: ## list the commands
 
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
-run: setup ## build the demo: land its captures, dbt build, print the gold tables
+run: setup ## build the demo: land its captures, dbt build, print three gold tables, and what to do next
 	@$(BIN)/dbt build --exclude-resource-type unit_test
-	@$(BIN)/lakehouse show
+	@$(BIN)/lakehouse show accounts regions --limit 3
+	@$(BIN)/lakehouse show orders --limit 3 --columns order_id,status,amount,currency,_occurred_at
+	@printf '%s\n' 'next, after `source .venv/bin/activate`:' \
+	  '  lakehouse show                            all gold tables' \
+	  '  lakehouse sql "select * from orders"      a query; without one, a shell' \
+	  '  lakehouse report --open                   what this run did' \
+	  '  lakehouse init shop --kafka broker:9092   a project for your own topics'
 
 test: setup .venv/.dev .venv/.classes $(if $(filter unit,$(PYTEST)),,.venv/.connect) ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TESTS)

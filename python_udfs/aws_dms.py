@@ -1,9 +1,9 @@
-"""``aws_dms_json``: what AWS Database Migration Service writes to Kafka, one record a message.
+"""``aws_dms_json``: records of AWS Database Migration Service in Kafka, one per message.
 
 Implements "Message format for Apache Kafka", "Using a before image" and the endpoint settings of
 the user guide's chapter "Using Apache Kafka as a target for AWS Database Migration Service":
 
-    key    shop.carts.1      text, of which no column can be told (``partition-key-type``)
+    key    shop.carts.1      text, from which no column can be read (``partition-key-type``)
     value  {"data": {"id": 1, "total": 9.90, "note": null},
             "before-image": {"total": 7.50},
             "metadata": {"timestamp": "2026-01-31T10:00:01.000250Z", "record-type": "data",
@@ -18,7 +18,7 @@ the user guide's chapter "Using Apache Kafka as a target for AWS Database Migrat
                          "partition-key-type": "task-id", "schema-name": "shop",
                          "table-name": "carts", "timestamp": "2026-01-31T09:59:58.120000Z"}}
 
-Operations and what they become; the guide has named some otherwise, which are read too:
+Operations and their results; names from earlier editions of the guide are read too:
 
     load (read), insert (create), update, delete        snapshot, insert, update, delete
     truncate-table (TruncateTable)                       truncate
@@ -27,35 +27,37 @@ Operations and what they become; the guide has named some otherwise, which are r
     all others of control records that name no table     message
 
 ``schema-name`` is MySQL's database too. ``occurred_at`` is ``commit-timestamp``: without
-IncludeTransactionDetails no record says when its change was, for ``timestamp`` is when DMS made
-the message. All other fields of ``metadata``, and what stands beside it, are in ``metadata`` by
-their own names; ``event_key`` is the Kafka key.
+IncludeTransactionDetails a record doesn't have the time of its change, because ``timestamp`` is
+when DMS made the message. All other fields of ``metadata``, and those beside it, are in
+``metadata`` by their own names; ``event_key`` is the Kafka key.
 
-Quirks: which fields there are depends on the endpoint's ``Include...`` settings. By default
+Quirks: the endpoint's ``Include...`` settings decide which fields there are. By default
 (IncludeNullAndEmpty=false) a null is left out of ``data``. A delete has the columns that the source
-logged: of PostgreSQL those of the key, and nulls. Control records go to another partition than the
+logged: for PostgreSQL those of the key, and nulls. Control records go to another partition than the
 rows of their table.
 
 Policies:
 
 - There is no ``record_key``: no record names the columns of the key. A model declares them.
-- The row before an update is ``data`` with the columns of the before image in place of its own:
-  DMS ships what the source logged of it (Oracle's changed columns, PostgreSQL's key), and by
-  default no nulls, so what the image does not name shows the value that came after. An image
-  without columns tells nothing: there is no row before.
+- The row before an update is ``data`` with the columns of the before image in place of its own. DMS
+  ships the columns that the source logged (Oracle's changed columns, PostgreSQL's key), and by
+  default no nulls, so columns that the image does not name have the value from after the update. If
+  the image has no columns, there is no row before.
 - The before image has the name that the task gives it (``FieldName``): ``before-image``, else the
-  only other object beside ``data``. Of several, none is it: they stay in ``metadata``.
-- Columns that the rule ``add-before-image-columns`` adds (``BI_id``) are columns of the row: what
-  they are called is up to the rule.
-- What is not in ``data`` is null, or was not logged, which nothing tells: the row is as shipped.
+  only other object beside ``data``. If there are several, they stay in ``metadata``, and there is
+  no before image.
+- Columns that the rule ``add-before-image-columns`` adds (``BI_id``) are columns of the row,
+  because the rule chooses their names.
+- A column that is not in ``data`` is null or was not logged, which can't be told apart: the row is
+  as shipped.
 - Values stay as they were sent: numbers with their digits, times as ISO 8601 text (with a ``Z``
-  that DMS also writes behind those without a zone), binary as hexadecimal text, with ``0x``
-  before it of some sources and settings (NoHexPrefix), JSON as text. A LOB that limited mode has
-  cut off looks like any other value.
-- A ``commit-timestamp`` that is no time in UTC, or not behind 1970, gives no ``occurred_at``, and
-  is in ``metadata`` anyhow.
-- A control record by another operation that names a table is ``bad_type``, for it may have changed
-  rows; a dropped table keeps its rows, as of the other formats.
+  that DMS also writes after those without a zone), binary as hexadecimal text, with or without
+  ``0x`` by source and settings (NoHexPrefix), JSON as text. A LOB that limited mode has truncated
+  looks like any other value.
+- A ``commit-timestamp`` that is no time in UTC, or not after 1970, gives no ``occurred_at``; it is
+  in ``metadata`` all the same.
+- A table's control record with another operation is ``bad_type``, because it may have changed rows;
+  a dropped table keeps its rows, as in the other formats.
 - A name that comes twice in one object is ``bad_field``.
 """
 

@@ -1,4 +1,4 @@
-"""``mongodb_json``: what MongoDB's own Kafka source connector writes of a change stream.
+"""``mongodb_json``: a change stream in the messages of MongoDB's own Kafka source connector.
 
 Implements "Change Events" of MongoDB's manual, and "Source Connector" of the documentation of the
 MongoDB Kafka Connector (``com.mongodb.kafka.connect``), with its pages "Change Stream Properties",
@@ -21,7 +21,7 @@ MongoDB Kafka Connector (``com.mongodb.kafka.connect``), with its pages "Change 
       change.stream.show.expanded.events
     invalidate                                       message
 
-Values become what they become through Debezium (``debezium.extended_json``, with their types in
+Values have the same form as through Debezium (``debezium.extended_json``, with their types in
 ``metadata.bson``), and so do record keys, images and updates without a whole document
 (``debezium.mongodb``): ``fullDocumentBeforeChange`` is ``before``, ``fullDocument`` is ``after``.
 All other fields are in ``metadata`` as they were sent, by their own names; ``event_key`` is the
@@ -30,28 +30,28 @@ Kafka key.
 Forms that are read:
 
 - ``output.json.formatter``: ``DefaultJson``, ``ExtendedJson``, and ``SimplifiedJson``, whose ids,
-  dates, decimals and binary values are text: of those nothing tells the type.
+  dates, decimals and binary values are text without a type.
 - Messages of the StringConverter, and of the JsonConverter: a text in a JSON string, or in the
   ``payload`` beside its ``schema``.
 - ``output.format.value=schema`` in JSON, with the default schema: documents, tokens and the cluster
-  time are texts in an object. What ``output.schema.infer.value`` makes of documents is plain JSON.
-- ``publish.full.document.only``: the value is a document. It is an ``upsert``: whether it was there
-  before is not said, nor is the collection. A null value (``...tombstone.on.delete``) is a
-  ``delete`` if the Kafka key has a document's ``_id``.
+  time are texts in an object. Documents by ``output.schema.infer.value`` are plain JSON.
+- ``publish.full.document.only``: the value is a document. It is an ``upsert``, because the message
+  doesn't say whether it existed before, nor its collection. A null value
+  (``...tombstone.on.delete``) is a ``delete`` if the Kafka key has a document's ``_id``.
 
 Policies:
 
 - An object is a change event if its ``_id`` is a resume token (``_data``, ``copyingData``), or if
   it has no ``_id`` but ``operationType`` and ``ns``. Every other object is a document. It is
-  ``bad_shape`` if neither it nor the Kafka key says its ``_id``.
+  ``bad_shape`` if neither it nor the Kafka key has its ``_id``.
 - ``occurred_at`` is ``clusterTime``, in whole seconds: it never goes back, while ``wallTime`` may,
-  after a failover. Of events without one it is ``wallTime``; copied documents have neither.
-- ``record_key`` is ``{"_id": ...}``: of the document, else of ``documentKey``, else of the Kafka
-  key. The other fields of a shard key are in ``metadata.documentKey``.
-- A ``fullDocument`` that is null says what an absent one does: of an update, that the document was
-  gone when it was looked up.
-- Of a path that has another meaning than its dots tell (``disambiguatedPaths``), a name that is one
-  field's is that field; of all others the image stays partial.
+  after a failover. For events without one it is ``wallTime``; copied documents have neither.
+- ``record_key`` is ``{"_id": ...}``, from the document, else from ``documentKey``, else from the
+  Kafka key. The other fields of a shard key are in ``metadata.documentKey``.
+- A null ``fullDocument`` means the same as an absent one: in an update, the document was gone when
+  it was looked up.
+- If a path means something else than its dots say (``disambiguatedPaths``), a name that is one
+  field's is that field; otherwise the image stays partial.
 - A collection that is dropped or renamed keeps its rows.
 - A null value whose key is a resume token, or has none, is a ``tombstone``; one whose key is
   ``{"_data": ...}`` is a heartbeat, a ``message``.

@@ -1,7 +1,7 @@
-"""``cockroachdb_json``: what CockroachDB's changefeeds write to Kafka with ``envelope=wrapped``.
+"""``cockroachdb_json``: messages of CockroachDB's changefeeds in Kafka with ``envelope=wrapped``.
 
 Implements the pages "Changefeed Message Envelope" and "Changefeed Messages" of CockroachDB 25.2,
-and what its ``encoder_json.go`` writes, for ``format=json``:
+and its ``encoder_json.go``, for ``format=json``:
 
     key    ["rome", 7]      the key's values, in the order of the primary key
     value  {"after": {"city": "rome", "id": 7, "price": 26.30},
@@ -11,35 +11,36 @@ and what its ``encoder_json.go`` writes, for ``format=json``:
             "mvcc_timestamp": "1701102296662969433.0000000000"}
     value  {"resolved": "1701102296662969433.0000000000"}
 
-``after`` is the row, null of one that was deleted; all else is there by options of the changefeed.
-What they become:
+``after`` is the row, null if it was deleted; all else depends on options of the changefeed.
+Results:
 
     after and before a row                    update
     after a row, before null                  insert, also of rows of the initial scan
     after a row, no before (without diff)     upsert
     after null, before a row                  delete
-    after and before null                     message: what was deleted had not been there
+    after and before null                     message: the deleted row did not exist
     resolved                                  message
 
-``occurred_at`` is ``mvcc_timestamp``, else ``updated``, both nanoseconds and a counter: ``updated``
-is when a row was scanned, if it is of the initial scan or of a backfill. All fields but the images
+``occurred_at`` is ``mvcc_timestamp``, else ``updated``, both nanoseconds and a counter. For a row
+of the initial scan or of a backfill, ``updated`` is the time of the scan. All fields but the images
 are in ``metadata`` by their own names; ``event_key`` is the Kafka key.
 
-Quirks: no message names its table: the topic is the table. After a pause messages come again, older
-ones too, until the newest has come again. Of a table whose column families are split, a message has
-those of one family, and the key.
+Quirks: no message names its table, so the topic is the table. After a pause messages come again,
+including older ones, until the newest has come again. If a table's column families are split, a
+message has the columns of one family, and the key.
 
 Policies:
 
 - There is no ``record_key``: the key's values have no names. A model declares the key's columns.
-- A delete without ``before`` is ``bad_field``: nothing says which row it was. It takes ``diff``.
+- A delete without ``before`` is ``bad_field``, because its row is unknown; set ``diff``.
 - An enriched envelope is ``bad_shape``: its format is ``debezium_json``.
-- So are rows without an envelope (``envelope=bare``, ``row``): they do not say what was deleted.
+- So are rows without an envelope (``envelope=bare``, ``row``), which don't mark deletes.
 - A message without a value (``envelope=key_only``, deletes of ``row``) is a ``tombstone``.
 - Values stay as they were sent: decimals with their digits, times as text, without a zone or in
-  UTC, BYTES as hexadecimal text behind ``\\x``, NaN and infinities as text. So does what
-  ``encode_json_value_null_as_object`` makes of JSON's null.
-- A time that is none, or not behind 1970, gives no ``occurred_at``, and is in ``metadata`` anyhow.
+  UTC, BYTES as hexadecimal text behind ``\\x``, NaN and infinities as text. So does JSON's null as
+  ``encode_json_value_null_as_object`` writes it.
+- An invalid time, or one not after 1970, gives no ``occurred_at``; it is in ``metadata`` all the
+  same.
 - A name that comes twice in one object is ``bad_field``.
 """
 

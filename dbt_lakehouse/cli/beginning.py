@@ -80,8 +80,8 @@ def add(
     """Take topics to gold: land them, write their models, build the project, show the tables.
 
     It is `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` with one start of
-    Spark, and says what the messages are. A topic that vars.topics does not list is added there.
-    Called again, it repeats no step that is done. With --dry-run it looks at messages and shows the
+    Spark, and says what the messages are. A topic that vars.topics does not list is added there. If
+    called again, it repeats no finished step. With --dry-run it looks at messages and shows the
     models and settings that it would write; captures need no Spark for that.
     """
     from dbt_lakehouse.commands.add import Addition

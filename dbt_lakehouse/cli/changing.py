@@ -63,9 +63,9 @@ def generate(
 ) -> None:
     """Write the models of a topic's tables: change log, gold table, descriptions and tests.
 
-    Looks at every message of the topic that has landed. If the models exist already, it shows what
-    has changed at the source and changes only that. --topic can be given again: the same table
-    in two topics becomes one.
+    Looks at every landed message of the topic. If the models already exist, it shows what has
+    changed at the source and changes only that. --topic can be given again: the same table in two
+    topics becomes one.
     """
     from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
     from dbt_lakehouse.commands.generate.command import Options
@@ -92,8 +92,8 @@ def redrive(
 ) -> None:
     """Decode quarantined payloads again, with today's decoders and vars.topics.
 
-    Payloads that can be decoded now go to silver.other_events, at their places in the log; the next
-    `dbt run` takes them on. Payloads that fail again stay in quarantine, with today's reason.
+    Payloads that can now be decoded go to silver.other_events, at their places in the log; the next
+    `dbt run` processes them. Payloads that fail again stay in quarantine, with today's reason.
     """
     from dbt_lakehouse.commands.redrive import redrive as decode_again
 
@@ -110,10 +110,9 @@ def redrive(
 def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Keep tables quick to read: compact files, expire snapshots, delete orphan files.
 
-    Rewrites small data files and deleted rows, merges manifests, expires old snapshots and deletes
-    old files that no snapshot names, each where there is something to do; of TABLES, or of all of
-    bronze, silver and gold. meta.maintenance of a model says otherwise for its table. What was done
-    is in bronze.maintained too.
+    Compacts small data files and deleted rows, merges manifests, expires old snapshots and deletes
+    orphan files, where necessary, for TABLES or for all of bronze, silver and gold.
+    meta.maintenance of a model sets its table's policy. bronze.maintained records the work.
     """
     from dbt_lakehouse.commands.maintain import maintain as maintain_tables
 
@@ -155,7 +154,7 @@ def forget(
 
     A message that had only this key's data keeps its place in the log; a batch keeps its other
     records. bronze.forgotten says what was done, without personal data. Kafka, capture files and
-    the source are not touched. At a terminal it says what would go and asks first.
+    the source are not touched. At a terminal it says what would be removed, and asks first.
     """
     from dbt_lakehouse.commands.forget.command import Options
     from dbt_lakehouse.commands.forget.command import forget as forget_keys
@@ -179,7 +178,7 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
     """Move the lake to the catalog of another target of the profile.
 
     Tables keep their files, identities and snapshots, so that the next `dbt run` goes on where the
-    last one was. The old catalog is closed. Repeat an interrupted call.
+    last one stopped. The old catalog is closed. Repeat an interrupted call.
     """
     from dbt_lakehouse.commands.migrate_catalog import migrate_catalog as migrate
 
@@ -195,10 +194,9 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
 def backup(project: "Project", folder: Path, as_json: bool) -> None:
     """Copy the lake to FOLDER, which is then a lake itself.
 
-    All tables are as they are at one moment, with all snapshots that are kept. Landings and queries
-    go on; builds and maintenance wait. LAKEHOUSE_LAKE=FOLDER opens the copy; `backup` from there
-    to a folder of the lake's old name restores it. For a SQLite catalog with its warehouse in a
-    folder.
+    It has all tables as of one moment, with their snapshots. Landings and queries go on; builds and
+    maintenance wait. LAKEHOUSE_LAKE=FOLDER opens the copy; `backup` from there to a folder of the
+    lake's old name restores it. For a SQLite catalog with its warehouse in a folder.
     """
     from dbt_lakehouse.commands.backup import backup as copy_lake
 
@@ -213,9 +211,9 @@ def backup(project: "Project", folder: Path, as_json: bool) -> None:
 def recover(project: "Project", as_json: bool) -> None:
     """Rebuild a lost catalog from the files of its tables, or bring an older one up to them.
 
-    For a SQLite catalog whose file was lost, or restored from before the last commits: afterwards
-    the catalog names the warehouse's newest metadata of each table. A dropped table whose files
-    still exist comes back if the catalog was lost.
+    For a SQLite catalog whose file was lost, or restored from before the last commits. Afterwards
+    the catalog names the newest metadata of each table in the warehouse. If the catalog was lost, a
+    dropped table whose files still exist comes back.
     """
     from dbt_lakehouse.commands.backup import recover as recover_catalog
 

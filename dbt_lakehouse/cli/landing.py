@@ -49,10 +49,10 @@ _MAINTAIN_SECONDS: Final = 3_600.0
 def decode(format_name: str, file: str) -> None:
     """Decode captured messages; one JSON line per change event.
 
-    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
-    if known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
-    that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
-    with another field, or without value_b64, ends the command.
+    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and, if
+    known, topic, partition, offset, timestamp_ms, key_b64 and headers. An undecodable payload gives
+    an event with the operation `invalid`, and exit code 0; a line with another field, or without
+    value_b64, ends the command.
     """
     from dbt_lakehouse.commands.decode import decode_stream
 
@@ -99,9 +99,9 @@ def land(
     """Append messages to bronze.raw_payloads, except those that it has already.
 
     FILES hold captured messages: JSON lines as `decode` reads them; topic, partition and offset are
-    required here. All are appended in one commit or, if one line can't be used or another message
-    has its position already, none is. With --kafka, what is new in the topics of vars.topics is
-    appended, in one commit too.
+    required here. All are appended in one commit; if a line is invalid, or another message already
+    has its position, nothing is. With --kafka, new messages in the topics of vars.topics are
+    appended, also in one commit.
     """
     from dbt_lakehouse.landing.files import land_captures
     from dbt_lakehouse.session.project import lock_patience
@@ -169,7 +169,7 @@ def _land_from_kafka(
 @click.option(
     "--max-offsets-per-trigger",
     type=Count(min=1),
-    help=f"The most offsets for one commit (default: {_MAX_OFFSETS:,}).",
+    help=f"The maximum number of offsets for one commit (default: {_MAX_OFFSETS:,}).",
 )
 @click.option(
     "--accept-loss",
@@ -216,12 +216,11 @@ def stream(
     Resumes where bronze ends. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
 
-    With --build, each cycle lands one batch (vars.max_messages_per_run) and builds what follows
-    from the topics with news, as `dbt run` does. A cycle begins as soon as there is news and the
-    last one is done, at most every --interval seconds; in pauses, tables are maintained as
-    `lakehouse maintain` does it. The project is read again when its files change. A cycle that
-    fails is reported and tried again, with growing pauses; the tenth failure in a row
-    ends the command.
+    With --build, each cycle lands one batch (vars.max_messages_per_run) and builds what depends on
+    the topics with news, as `dbt run` does. A cycle begins when there is news and the last one is
+    done, at most every --interval seconds; in pauses, tables are maintained as by `lakehouse
+    maintain`. The project is read again when its files change. A failed cycle is reported and
+    repeated, with growing pauses; the tenth failure in a row ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
 

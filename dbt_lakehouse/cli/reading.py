@@ -69,9 +69,8 @@ def sql(
 ) -> None:
     """Answer a QUERY of the lake's tables, without Spark, in DuckDB's SQL.
 
-    Without QUERY it is read from standard input, and at a terminal a shell asks for queries. Tables
-    are named as schema.table, those of gold without schema too. Nothing can be changed, and no
-    rights to write are needed.
+    Without QUERY it reads standard input, or opens a shell at a terminal. Tables are named
+    schema.table; those of gold need no schema. It can't change anything, and needs no write access.
     """
     if len(set(forms)) > 1:
         fail(f"{', '.join(f'--{each}' for each in forms)}: which? Rows are printed in one form")
@@ -112,7 +111,7 @@ def show(
 ) -> None:
     """Print tables with their row counts; without TABLES, all of gold.
 
-    At a terminal lines are as wide as it is.
+    At a terminal, lines are as wide as the terminal.
     """
     from dbt_lakehouse.commands.show import ROWS, Choice, show_tables
     from dbt_lakehouse.lake.reader import Reader
@@ -141,8 +140,8 @@ def show(
 def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     """Say why a row of gold is what it is, or is absent.
 
-    Prints each event of the key in log order, what became of it, and its message, without Spark.
-    It computes from them what gold must be; exit code 3 if gold differs.
+    Prints each event of the key in log order, with its outcome and its message, without Spark.
+    Computes from them what gold must be; exit code 3 if gold differs.
     """
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
@@ -192,8 +191,9 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
     """Take a payload apart: each byte range, what it is, and what it became.
 
     The payload is the content of FILE (`-`: standard input), --hex, --base64, or a message that has
-    landed. What can't be decoded is shown up to the byte where it breaks, with the code and the
-    sentence of its `invalid` event; the exit code is 0 still. Needs no Spark, but for --kafka.
+    landed. An undecodable payload is shown up to the byte where it breaks, with the code and the
+    sentence of its `invalid` event, and the exit code is still 0. Needs no Spark, except for
+    --kafka.
     """
     from dbt_lakehouse.commands.explain.arguments import Arguments
     from dbt_lakehouse.commands.explain.command import explain as take_apart
@@ -263,9 +263,9 @@ def events(
 ) -> None:
     """Print the events of landed messages, decoded again, in the order of the log.
 
-    They are what change logs and silver.other_events are made of, with row images and metadata;
-    JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick; a key
-    takes a look at all messages of the topic.
+    Change logs and silver.other_events are made from these events, which have row images and
+    metadata; JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is
+    quick; for a key all messages of the topic are read.
     """
     from dbt_lakehouse.commands.events import Choice, find, write_json, write_text
     from dbt_lakehouse.lake.reader import Reader
@@ -322,10 +322,9 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka: bool) -> None:
     """Print what became of everything that landed, by topic and table, and whether the sums agree.
 
-    Reads the lake without Spark. If the profile names a Kafka broker, it is asked how far bronze
-    lags behind, by partition, and what keeps a topic from going on. Exit code 3 if something is not
-    well: a sum that does not agree, a topic of which nothing can be decoded, a run that has failed,
-    a topic that can't go on.
+    Reads the lake without Spark. If the profile names a Kafka broker, it shows how far bronze lags
+    behind, by partition, and why a topic can't go on. Exit code 3 if it finds a problem: a sum that
+    does not agree, a topic that can't be decoded at all, a failed run, a topic that can't go on.
     """
     from dbt_lakehouse.commands.status.command import status as look
 
@@ -353,7 +352,7 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
     """Check all that a run needs: a line for each check, with `ok`, `warn` or `fail` in front.
 
     Project, profile and target, Python, Java, packages and jars, catalog, storage, locks, clock,
-    Kafka and schema registry; and what to do if a check is not ok. It starts no Spark, writes
+    Kafka and schema registry; a check that is not ok says what to do. It starts no Spark, writes
     nothing, and shows no secrets. Exit code 3 if anything fails.
     """
     from dbt_lakehouse.commands.doctor import State, checks_json
@@ -405,11 +404,11 @@ def report(
     notify: str | None,
     notify_format: str | None,
 ) -> None:
-    """Write the report of the newest run as one HTML page, target/report.html, anew.
+    """Rewrite the report of the newest run, one HTML page, target/report.html.
 
-    `dbt build` and `dbt run` leave it too. It tells what came in and what became of it, table by
-    table, which tests failed, and how the last runs compare. Needs no Spark. If a webhook
-    can't be reached, standard error says so, and the exit code is still that of the page.
+    `dbt build` and `dbt run` also leave it. It accounts for the new messages, table by table, and
+    shows failed tests and how the last runs compare. Needs no Spark. If a webhook can't be reached,
+    standard error says so, and the exit code is still that of the page.
     """
     from dbt_lakehouse.commands.report import report as write_report
     from dbt_lakehouse.report.webhook import notify as tell_webhook
@@ -429,8 +428,8 @@ def report(
 def docs(project: "Project", opens: bool) -> None:
     """Write dbt's documentation as one file that needs no server, target/docs.html.
 
-    It is what `dbt docs` shows of tables, columns, tests, lineage and owners, without unit tests
-    and without what models tell the lake's macros.
+    It has the tables, columns, tests, lineage and owners of `dbt docs`, without unit tests and the
+    models' declarations in meta.
     """
     from dbt_lakehouse.commands.docs import write_docs
 

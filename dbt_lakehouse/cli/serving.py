@@ -65,9 +65,9 @@ def serve(
     """Answer queries in Spark's SQL, for beeline, JDBC, PyHive and BI tools, until SIGTERM or
     Ctrl-C.
 
-    It is HiveServer2 with the lake's functions. Clients read, and can neither write nor set
-    anything. A host that other machines can reach needs both --users and --keystore. With
-    --connect, PySpark's clients of Spark Connect are answered too, on this machine alone.
+    It is HiveServer2 with the lake's functions. Clients can only read. A host that other machines
+    can reach needs both --users and --keystore. With --connect it also serves Spark Connect to
+    PySpark, only on this machine.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -105,11 +105,11 @@ def serve(
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
 @partial(project_options, find=lambda options: options)
 def page(options: "ProjectOptions", port: int, opens: bool) -> None:
-    """Serve a page of how the lake stands, on this machine alone, until SIGTERM or Ctrl-C.
+    """Serve a page with the state of the lake, only to this machine, until SIGTERM or Ctrl-C.
 
-    It shows lags, the last cycles and runs, tables and quarantine, as the report does, and renews
-    them. It answers queries, tells why a row is what it is, and takes messages apart. Nothing can
-    be changed by it. Needs no Spark.
+    It shows lags, the last cycles and runs, tables and quarantine, as the report does, and
+    refreshes them. It answers queries, explains rows, and takes messages apart. It can't change
+    anything. Needs no Spark.
     """
     import webbrowser
 
@@ -131,7 +131,7 @@ def page(options: "ProjectOptions", port: int, opens: bool) -> None:
 def password(name: str) -> None:
     """Ask for a password of the user NAME, and print a line for the file of `serve --users`.
 
-    Where standard input is no terminal, its first line is the password.
+    If standard input is not a terminal, its first line is the password.
     """
     from dbt_lakehouse.commands.serve.command import check_user, password_line
 

@@ -8,6 +8,9 @@ repeated.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
@@ -17,6 +20,7 @@ from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.landing.captures import CaptureError, read_captures
 from dbt_lakehouse.landing.files import land_captures
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
@@ -29,6 +33,8 @@ from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, listed, printable
 
 _LISTS_OF_PACKAGES: Final = ("packages.yml", "dependencies.yml")
+_LOOKED_AT: Final = 1_000
+"""The most messages of a file whose topics a sentence names."""
 
 
 class Addition(NamedTuple):
@@ -63,6 +69,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``; ``GenerateError``
     also at the end, if some tables got no models while the others were built.
     """
+    refuse_files(given.topics)
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
     _install_packages(project)
@@ -86,6 +93,28 @@ def add(project: Project, given: Addition) -> Iterator[str]:
         raise GenerateError(
             f"{len(report.failed)} of {counted(len(report.tables), 'table')} got no models"
         )
+
+
+def refuse_files(topics: Iterable[str]) -> None:
+    """Raise ``ConfigurationError`` for a file that is given in place of a topic."""
+    for name in topics:
+        if Path(name).is_file():
+            found = _topics_in(name)
+            named = " ".join(map(quote, found or ["TOPIC"]))
+            raise ConfigurationError(
+                f"{name} is a file, and add takes topics: `lakehouse add {named} --captures"
+                f" {quote(name)}` adds those of captured messages"
+            )
+
+
+def _topics_in(path: str) -> list[str]:
+    """The topics of a file's first messages; empty for a file of another kind."""
+    try:
+        with open(path, "rb") as stream:
+            first = islice(read_captures(stream), _LOOKED_AT)
+            return sorted({each.topic for _, each in first if each.topic})
+    except (OSError, CaptureError):
+        return []
 
 
 def _land(project: Project, given: Addition) -> str:
@@ -148,7 +177,7 @@ def others_text(
         if is_log and each.node.unique_id not in own and table in tables:
             rows = added_since(tables[table], began)
             if rows is None:
-                found.append(f"{table} anew")
+                found.append(f"{table} rebuilt")
             elif rows:
                 found.append(f"{table} {counted(rows, 'event')}")
     if not found:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.add import Addition
+from dbt_lakehouse.commands.add import Addition, refuse_files
 from dbt_lakehouse.commands.generate.command import (
     choose_formats,
     refuse_unlistable,
@@ -67,6 +67,7 @@ def foresee(project: Project, given: Addition) -> Iterator[str]:
 
     Nothing lands, and no file is written. Raises the errors of ``add`` before its build.
     """
+    refuse_files(given.topics)
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
     files = PlannedFiles(project.root)

@@ -155,8 +155,8 @@ _EXPECTED: Final[Mapping[str, _Check]] = {
     # Otherwise a project that had it reject late events would silently get their rows back.
     "late_after_purge": (
         lambda _: False,
-        "taken out, for it is gone: late events are folded with what the change log has of their"
-        " keys, and a longer vars.tombstone_retention_days spares the question",
+        "taken out, because it no longer exists: late events are folded with all events of their"
+        " keys in the change log, and a longer vars.tombstone_retention_days makes that rare",
     ),
     "max_quarantine_rate": (_is_part, "a number from 0 to 1"),
     "undecoded_topics": (_is_texts, "a list of topics"),

@@ -78,8 +78,8 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     """
     if "`" in name:
         raise CompilationError(
-            f"a column can't be called {name}, for a quote ends its name in SQL: give it another,"
-            " and say what the image calls it"
+            f"a column can't be called {name}, because a quote ends its name in SQL: give it"
+            " another, and name the image's field"
         )
     if name.lower() in RESERVED:
         raise CompilationError(

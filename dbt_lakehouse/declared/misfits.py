@@ -66,7 +66,7 @@ def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
     lost = (
         "so the row is in no gold table"
         if is_key
-        else f"and {'is' if one else 'are'} null in what is made of it"
+        else f"and {'is' if one else 'are'} null in tables made from it"
     )
     kept = "bronze" if is_masked else "the log"
     remedy = (

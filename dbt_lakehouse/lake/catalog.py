@@ -337,10 +337,15 @@ def note_committed(file: Path, warehouse: str) -> None:
 def require_file(settings: Mapping[str, str]) -> None:
     """Raise ``NoLakeError`` if the file of a SQLite catalog is missing."""
     file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if file is not None and file.parent.is_file():
+        raise ConfigurationError(
+            f"the lake can't be in {file.parent}, which is a file: LAKEHOUSE_LAKE, or"
+            f" {CATALOG_URI} in the profile, names a folder"
+        )
     if file is not None and not file.exists():
         raise NoLakeError(
-            f"there is no lake yet, for {file} is missing: `dbt build` makes it with its tables,"
-            " and before there are models `lakehouse add TOPIC`, or `lakehouse land`"
+            f"there is no lake yet, because {file} is missing: `dbt build` makes it with its"
+            " tables; before there are models, `lakehouse add TOPIC` or `lakehouse land` do"
         )
 
 
@@ -384,9 +389,9 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str
             return dict(lake.execute(_NOTES).fetchall()), lake.execute(_ENTRIES).fetchall()
     except psycopg.errors.UndefinedTable as error:
         raise NoLakeError(
-            f"there is no lake yet, for the database that {CATALOG_URI} in the profile names has no"
-            " table of Iceberg's: `dbt build` makes it with its tables, `lakehouse land` before"
-            " there are models"
+            f"there is no lake yet, because the database of {CATALOG_URI} in the profile has no"
+            " table of Iceberg's: `dbt build` makes it with its tables; before there are models,"
+            " `lakehouse add TOPIC` or `lakehouse land` do"
         ) from error
     except psycopg.Error as error:
         raise ReadError(f"the lake's catalog can't be read: {error}") from error

@@ -80,7 +80,9 @@ def parse(line: bytes, line_number: int) -> Capture | None:
     except msgspec.DecodeError as error:
         if not line or line.isspace():
             return None
-        raise CaptureError(line_number, f"not a JSON object: {error}") from None
+        # Another kind of file, like CSV.
+        named = "" if line.lstrip().startswith(b"{") else f" with {', '.join(_NAMES)}"
+        raise CaptureError(line_number, f"not a JSON object{named}: {error}") from None
     except UnicodeDecodeError as error:
         raise CaptureError(line_number, f"not UTF-8: {error.reason}") from None
     # All names and texts are in quotes, so without further quotes there is no duplicate. A null

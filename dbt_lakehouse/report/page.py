@@ -21,7 +21,7 @@ from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import CacheError, WriteError
 from dbt_lakehouse.report import plots
 from dbt_lakehouse.report.facts import Facts, TableFacts
-from dbt_lakehouse.report.runs import RUNS_SHOWN, WARNED, Node
+from dbt_lakehouse.report.runs import INTERRUPTED, RUNS_SHOWN, WARNED, Node
 from dbt_lakehouse.texts import counted
 
 # The file of `lakehouse docs`, beside the page.
@@ -218,19 +218,24 @@ def verdict(facts: Facts) -> Verdict:
     if skipped := sum(test.status == "skipped" for test in facts.tests):
         parts.append(counted(skipped, "test") + " skipped")
     if facts.tests and not bad and not warned and not skipped:
-        parts.append(f"all {counted(len(facts.tests), 'test')} passed")
+        every = "all " if len(facts.tests) > 1 else ""
+        parts.append(f"{every}{counted(len(facts.tests), 'test')} passed")
     troubles = [] if facts.run is None else facts.run.troubles
-    ended = facts.run is not None and facts.run.error is not None
-    if ended:
-        parts.insert(0, "the command ended early")
+    error = None if facts.run is None else facts.run.error
+    # By its user, which is not a failure: the next run goes on.
+    is_interrupted = error == INTERRUPTED
+    if error is not None:
+        ended = "was interrupted" if is_interrupted else "ended early"
+        parts.insert(0, f"the command {ended}")
     if troubles:
         parts.append(counted(len(troubles), "topic") + " could not be landed")
     sentence = ", ".join(parts)
-    if facts.failures or bad or troubles or ended:
+    if facts.failures or bad or troubles or (error is not None and not is_interrupted):
         word = "failed"
     elif (
         warned
         or skipped
+        or is_interrupted
         or facts.trouble
         or facts.newly_quarantined
         or facts.undecoded

@@ -1,37 +1,37 @@
 """Aerospike's outbound connector for Kafka with ``format: kafka-avro``: the schemas in a registry.
 
-Implements what the vendor's pages "Kafka Avro serialization format" and "Avro serialization format
-for Aerospike Kafka source (outbound) connector" say of it. A value is framed as Confluent's
-serializers do it (``debezium.avro``). Its schema is the one that the connector's configuration has:
-a field for each bin, and one by the name of ``metadata-key``:
+Implements the vendor's pages "Kafka Avro serialization format" and "Avro serialization format for
+Aerospike Kafka source (outbound) connector". A value has the frame of Confluent's serializers
+(``debezium.avro``). Its schema is that of the connector's configuration: a field for each bin, and
+one with the name of ``metadata-key``:
 
     metadata  {"namespace": string, "set": string, "userKey": long | double | bytes | string,
                "digest": bytes, "msg": "write" | "delete", "gen": int, "lut": long, "exp": int,
                "durable": boolean}
 
-``userKey`` is there if the server stores it, ``exp`` of writes alone, ``durable`` of deletes. "The
-writes and deletes are written with different schemas." By the page, writes have no metadata where
-no ``metadata-key`` is configured.
+``userKey`` is present if the server stores it, ``exp`` only in writes, ``durable`` in deletes. "The
+writes and deletes are written with different schemas." By the page, writes have no metadata if no
+``metadata-key`` is configured.
 
-Not in what could be read of the pages, so assumed; each way is read, none is relied on:
+The readable parts of the pages don't say the following, so each variant is read:
 
-- Which schema deletes have. Their metadata is a member as in writes, or the whole record.
-- What Kafka keys are. Framed records of the four parts of a key, or JSON as of flat JSON.
-- Which types a configured schema may give: any of Avro's, unions too, metadata as record or map,
-  the digest as bytes, fixed or base64 text.
+- The schema of deletes: their metadata is a member as in writes, or the whole record.
+- Kafka keys: framed records of the four parts of a key, or JSON as in flat JSON.
+- The types of a configured schema: any of Avro's, including unions; metadata as record or map; the
+  digest as bytes, fixed or base64 text.
 
-What comes of a message is what comes of the same record in flat JSON (``flat_json``), where its
-metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by the names of
+A message gives the event of the same record in flat JSON (``flat_json``), and its metadata is found
+in the same places. In addition ``metadata.bins`` has the type of each bin by the names of
 ``aerospike_json``, as its value was shipped, and ``user_key_type`` can be ``bin``. Policies:
 
-- A null field of the record, or of its metadata, is one that the record hasn't: a schema names them
-  all, and a bin of Aerospike's holds no null. Entries of maps stay, and what is inside of a bin.
-- Of a union the value is what counts: no name of its branch is in it.
-- Logical types are ignored: Aerospike has none, so a value is the number or the bytes it is.
-- A payload is one record: no page says what a batch would be. An array is ``bad_shape``.
-- ``format: avro`` writes no frame, so nothing names the schema: ``bad_shape``.
-- An id of an unknown schema is ``unknown_schema``. A key's says so only of a message
-  without a value: records name their keys themselves.
+- A null field of the record, or of its metadata, is absent in the record: a schema names all
+  fields, and a bin of Aerospike's holds no null. Nulls in maps, and inside a bin, stay.
+- For a union only the value counts, without the name of its branch.
+- Logical types are ignored: Aerospike has none, so a value stays a number or bytes.
+- A payload is one record: no page describes a batch. An array is ``bad_shape``.
+- ``format: avro`` writes no frame, so the schema is unknown: ``bad_shape``.
+- An unknown schema id is ``unknown_schema``; in a key only if the message has no value, because
+  records name their keys themselves.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,8 @@
 """Aerospike's outbound connectors (Kafka, Pulsar, JMS, ...) with ``format: flat-json``.
 
 Implements the vendor's page "Flat JSON format for Aerospike Kafka source (outbound) connector". A
-payload is one record, or, where the connector batches, an array of records. A record's bins are at
-the top level, and beside them its metadata, in an object by the name that the connector's
-``metadata-key`` says:
+payload is one record, or, if the connector batches, an array of records. A record's bins are at the
+top level, beside its metadata, an object with the name in the connector's ``metadata-key``:
 
     key       {"namespace": string, "set": string, "userKey": any, "digest": base64}
     metadata  {"namespace", "set", "userKey", "digest", "msg": "write" | "delete",
@@ -12,29 +11,29 @@ the top level, and beside them its metadata, in an object by the name that the c
     {"metadata":{"namespace":"test","set":"demo","userKey":123,"digest":"WVp7Y+sYXb69hCVTpEgCsaMOwVk=",
      "msg":"write","gen":1,"lut":1698586936461,"exp":1701178936},"tval":"first"}
 
-Quirks of real ones: ``set`` and ``userKey`` are absent where a record has none, ``lut`` is 0 where
-the server ships none; deletes have ``durable`` of older connectors, ``gen`` and ``lut`` of newer.
+Quirks of real payloads: ``set`` and ``userKey`` are absent if a record has none, ``lut`` is 0 if
+the server ships none; deletes of older connectors have ``durable``, those of newer ones ``gen`` and
+``lut``.
 
-What the form loses, and the policies:
+Losses of the format, and policies:
 
-- No bin says its type. Values stay as they were sent: blobs, HyperLogLogs and Java objects are the
-  base64 text that they were written as (a model that declares the column ``binary`` decodes it), a
-  float without a fraction looks like an integer, NaN and the infinities are strings, GeoJSON is
-  what the connector made of it. ``generate`` guesses types by the values.
-- Keys of maps are text. A map that has one name twice (of the keys 1 and "1") is an array of
-  [key, value] pairs, and ``metadata.bins`` says so. Other bins are not in ``metadata.bins``.
-- The metadata is the member ``metadata``, else the first, that is an object with ``msg``,
-  ``namespace`` and ``digest``, whatever its name (in ``metadata.metadata_key``, if it is not
-  ``metadata``). Where there is none,
-  but the record itself has the three, its metadata lies among the bins, and a bin can't have one of
-  those names. Without either a write could not be told from a delete: ``bad_field``.
-- A bin by the same name as the metadata, or as another bin, is ``bad_field``: one would be lost.
+- Bins have no types. Values stay as they were sent: blobs, HyperLogLogs and Java objects are base64
+  text (a model that declares the column ``binary`` decodes it), a float without a fraction looks
+  like an integer, NaN and the infinities are strings, GeoJSON has the connector's form.
+  ``generate`` guesses types from the values.
+- Keys of maps are text. A map with one name twice (from the keys 1 and "1") is an array of [key,
+  value] pairs, and ``metadata.bins`` says so. Other bins are not in ``metadata.bins``.
+- The metadata is an object with ``msg``, ``namespace`` and ``digest``: the member ``metadata``,
+  else the first such member (its name is in ``metadata.metadata_key``). If there is none, but the
+  record itself has the three, its metadata is among the bins, and a bin can't have one of those
+  names. Without either a write could not be told from a delete: ``bad_field``.
+- A bin with the same name as the metadata, or as another bin, is ``bad_field``: one would be lost.
 - A binary user key is base64 text and can't be told from a string.
-- A delete has no bins. What one has beside its metadata is kept, in ``metadata``.
-- Kafka keys are kept as ``[namespace, set, digest, user key]``, as of the other two formats; one
-  that has anything else, as base64 text.
+- A delete has no bins. Other members beside its metadata are kept in ``metadata``.
+- Kafka keys are kept as ``[namespace, set, digest, user key]``, as in the other two formats; other
+  keys as base64 text.
 
-Numbers, batches that break off, and all else are as in ``aerospike_json``.
+Numbers, truncated batches and all else are as in ``aerospike_json``.
 """
 
 from collections.abc import Callable, Sequence

@@ -22,20 +22,20 @@ Policies, where the page is silent:
 - Numbers keep all their digits. ``gen``, ``exp``, ``lut`` and the value of an ``int`` bin must be
   written as integers; a ``float`` may be any number, or one of the strings NaN, Infinity and
   -Infinity. ``gen``, ``exp``, ``lut`` and ``durable`` may be null, as in MessagePack.
-- A value that doesn't fit its type, a blob that isn't base64 too, is ``bad_field``. A type that the
-  page doesn't list is kept, and its entry in ``metadata.bins`` says ``"unknown": true``.
-- What a record or a bin has beyond the page is kept: in ``metadata`` and in the bin's entry of
-  ``metadata.bins``, or, if its name is in use there, in their ``extra``.
+- A value that doesn't fit its type, such as a blob that isn't base64, is ``bad_field``. A type that
+  the page doesn't list is kept, and its entry in ``metadata.bins`` says ``"unknown": true``.
+- Members of a record or a bin that the page doesn't list are kept: in ``metadata`` and in the bin's
+  entry of ``metadata.bins``, or, if the name is in use there, in their ``extra``.
 - A property that comes twice is ``bad_field``, but not inside maps and lists, where it is data: an
   Aerospike map may hold the keys 1 and "1", which JSON writes alike. Such a map becomes an array of
   [key, value] pairs, as in MessagePack.
-- Text that breaks off, or isn't JSON, in the middle of a batch: the records that can be told are
-  decoded, and the rest is reported.
+- If text ends or stops being JSON in the middle of a batch, the recognizable records are decoded
+  and the rest is reported.
 
-``metadata`` holds ``generation``, ``expiry``, ``lut`` and ``durable`` as far as they came,
-``user_key`` and ``user_key_type`` (``str``, ``int``, ``float``) if there is one, ``bins`` of writes
-as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``event_key``; see
-``records`` for ``nested`` and the Kafka key.
+``metadata`` holds ``generation``, ``expiry``, ``lut`` and ``durable`` if present, ``user_key`` and
+``user_key_type`` (``str``, ``int``, ``float``) if there is one, ``bins`` of writes as ``{name:
+{"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``event_key``; see ``records`` for
+``nested`` and the Kafka key.
 """
 
 import binascii

@@ -24,26 +24,25 @@ where the server doesn't ship them. Real servers also ship particle types NULL (
 
 Policies, where the pages are silent:
 
-- A value of a listed type must have the MessagePack type that the page lists for it, else
-  ``bad_field``: a DOUBLE that is an int too. A value of another type is kept as it is, and its
+- A value of a listed type must have the MessagePack type that the page lists for it, else it is
+  ``bad_field``, even a DOUBLE that is an int. A value of another type is kept as it is, and its
   entry in ``metadata.bins`` says ``"unknown": true``.
 - A digest has 20 bytes. Bin flags and delete flags that the page doesn't list are kept.
 - Integers keep all 64 bits, signed or not; float32 is the double of the same value.
-- An ext value is base64, but for an ext 23 that holds a JSON object. Ext types occur inside maps
-  and lists only: as the value of a bin they are ``bad_field``, unless its type is unknown.
+- An ext value is base64, except an ext 23 that holds a JSON object. Ext types occur inside maps and
+  lists only: as the value of a bin they are ``bad_field``, unless its type is unknown.
 - Invalid UTF-8 is ``bad_field``; it is not a reason to guess at another encoding.
-- In a batch each record stands for itself. After a byte that can't be MessagePack nothing more can
-  be read: the records before it are kept, and one event reports it. The same goes for a batch that
-  ends too early and for bytes behind its end.
+- In a batch each record is decoded by itself. After a byte that can't be MessagePack nothing more
+  can be read: the records before it are kept, and one event reports it. The same applies to a batch
+  that ends too early and to bytes after its end.
 
 ``metadata`` holds ``generation``, ``expiry``, ``lut`` (null where nil was shipped), ``flags`` and
 ``durable`` of deletes, ``user_key`` and ``user_key_type`` (``str``, ``int``, ``bin``) if there is
 one, ``bins`` of writes as ``{name: {"type", "flags", "nested", "unknown"}}``, ``batch_size`` in a
 batch, ``event_key``; see ``records`` for ``nested`` and the Kafka key.
 
-The msgpack library decodes what is well-formed. Where it refuses, ``messagepack.Walker`` reads the
-same bytes slowly and either finds the error and its place, or returns what the library would have
-returned.
+The msgpack library decodes well-formed payloads. If it refuses one, ``messagepack.Walker`` reads
+the same bytes slowly and either finds the error and its place, or returns the library's result.
 """
 
 import re

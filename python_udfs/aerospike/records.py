@@ -5,8 +5,8 @@ Both formats ship ``[namespace, set, digest, user key]`` as a record's key, besi
 again as the Kafka key; if a batch's keys are concatenated, the Kafka key is an array of such keys.
 
 ``metadata.bins`` (both formats) is an object of bin name -> facts about the bin that ``after``
-can't express. Its property ``nested``, where present, maps paths inside the value, as it stands
-in ``after``, to what was shipped there:
+can't express. Its property ``nested``, if present, maps paths inside the value, as it is in
+``after``, to the shipped type:
 
     "bin"       binary, base64 in ``after``
     "java"      a serialized Java object (MessagePack ext 7), base64
@@ -22,12 +22,12 @@ Paths are written as in ``paths``.
 Policies for undocumented cases:
 
 - ``expires_at`` is null for 0, -1 and nil only. 4294967295, which is -1 read as an unsigned number,
-  is the second of the year 2106 that it names.
+  is taken as that second of the year 2106.
 - A bin name that comes twice in one record is ``bad_field``: no column could keep both values.
-- A Kafka key that isn't an Aerospike key is kept as base64 text, one that is as an array.
+- A Kafka key is kept as an array if it is an Aerospike key, else as base64 text.
 - An element of a batch that is the string ``lakehouse.forgotten`` is a ``tombstone``, and such an
-  element of a concatenated Kafka key is the key of one: `lakehouse forget` has taken out what was
-  there, and the others keep their places.
+  element of a concatenated Kafka key is a tombstone's key: `lakehouse forget` has removed the data,
+  and the other elements keep their places.
 """
 
 from binascii import b2a_base64

@@ -1,4 +1,4 @@
-"""``canal_json``: what Canal writes to Kafka with ``canal.mq.flatMessage``, and others do like it.
+"""``canal_json``: messages of Canal in Kafka with ``canal.mq.flatMessage``, and of others like it.
 
 Implements Canal's FlatMessage (com.alibaba.otter.canal.protocol), as Canal, Alibaba's DTS ("Canal
 Json") and TiCDC (``canal-json``) write it. A message has one or many rows of one MySQL table:
@@ -9,9 +9,9 @@ Json") and TiCDC (``canal-json``) write it. A message has one or many rows of on
      "data": [{"ID": "22", "TEST_NAME": "123"}, {"ID": "2223", "TEST_NAME": "123"}],
      "old": [{"TEST_NAME": null}, {"TEST_NAME": null}]}
 
-``data`` has the rows, of a delete those that were; ``old``, beside it, only the columns that an
-update changed, as they were: both together are the row before. ``es`` is when the source changed
-it, ``ts`` when Canal had read it. Types and what they become:
+``data`` has the rows, for a delete the deleted ones; ``old`` has the previous values of only the
+columns that an update changed: together they are the row before. ``es`` is when the source changed
+the row, ``ts`` when Canal had read it. Types and their results:
 
     INSERT, UPDATE, DELETE         insert, update, delete: an event for each row
     INIT (DTS's full copy)         snapshot
@@ -27,24 +27,24 @@ All values are text. Their types are those of ``mysqlType``; if that is not a My
 - ENUM and SET, shipped as places, become labels, those of a SET with commas between (``labels``).
 - All else stays text: times as MySQL writes them, without a zone; JSON.
 - Text that is no such value (``00012`` of a ZEROFILL) stays text, and is in ``metadata.untyped``.
-  So does what is not text, but without a note.
+  Values that are not text stay as they are, without a note.
 
-``record_key`` is the ``pkNames`` columns of the row, as it is after a change, in whichever case
-they are named; without ``pkNames``, or if a name could mean two columns, there is none. All other
-fields are in ``metadata`` by their own names, with ``batch_size`` of more rows than one, and
-``event_key``; of very many rows, of the first one's only.
+``record_key`` is the ``pkNames`` columns of the row after the change, whatever the case of the
+names; without ``pkNames``, or if a name could mean two columns, there is none. All other fields are
+in ``metadata`` by their own names, with ``event_key`` and, for several rows, ``batch_size``; if
+there are very many rows, only in the first one's.
 
 Policies:
 
-- Of a row that is too large TiCDC may send only the key (``_tidb.onlyHandleKey``), and where the
-  rest is (``_tidb.claimCheckLocation``). But for a delete, that is ``bad_field``: as a row, it
+- If a row is too large, TiCDC may send only the key (``_tidb.onlyHandleKey``) and the place of the
+  rest (``_tidb.claimCheckLocation``). Except for a delete, that is ``bad_field``: as a row, it
   would make all other columns null.
-- Rows and truncates may name no database and no table, as those of Flink's ``canal-json``: they are
-  of none, as Debezium's without ``source``.
-- A row that is wrong makes the whole message ``invalid``: its rows are one change.
-- A DELETE without ``data`` has its rows in ``old`` (DTS before March 2022; its updates of that time
-  have both the other way round, which can't be told).
-- A dropped table (ERASE) keeps its rows, as of the other formats.
+- Rows and truncates may lack database and table, as in Flink's ``canal-json``: they belong to no
+  table, like Debezium's without ``source``.
+- A bad row makes the whole message ``invalid``: its rows are one change.
+- A DELETE without ``data`` has its rows in ``old`` (DTS before March 2022; in its updates of that
+  time the two are swapped, which can't be detected).
+- A dropped table (ERASE) keeps its rows, as in the other formats.
 - Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
 """
 

@@ -1,20 +1,19 @@
-"""The labels of MySQL's ENUM and SET, which Canal ships by their places.
+"""The labels of MySQL's ENUM and SET, which Canal ships as indexes.
 
-MySQL's log has the place of an ENUM's label, from 1 on, and a bit for each label of a SET. Canal
-and TiCDC pass those on as they are (``sqlType`` 4 and -7), and the list of labels with them:
+MySQL's log has the index of an ENUM's label, from 1 on, and a bit for each label of a SET. Canal
+and TiCDC pass those on unchanged (``sqlType`` 4 and -7), together with the list of labels:
 
     {"state": "2", "tags": "5"}     with mysqlType    {"state": "enum('new','done')",
     {"state": "done", "tags": "a,c"}                   "tags": "set('a','b','c')"}
 
-In the list a quote in a label is written twice, and a backslash before what would not be seen.
+In the list a quote in a label is doubled, and invisible characters are escaped with a backslash.
 Sources: LogEventConvert and RowsLogBuffer of Canal; ``content-compatible`` of TiCDC, without which
 it has no list; "The ENUM Type" and "The SET Type" of MySQL's manual.
 
-- Place 0 is the empty label that MySQL has for a value that was none. A SET of none is empty too.
-- Text that is no digits is a label. Digits are a place where ``sqlType`` says so; else they are a
-  label if there is such a one, and only then a place.
-- Without a list a value stays as it is. Digits that have no place in the list stay too, and are
-  noted.
+- Index 0 is the empty label, MySQL's mark of an invalid value. A SET without labels is empty too.
+- Text other than digits is a label. Digits are an index if ``sqlType`` says so; else a label if
+  there is such a label, otherwise an index.
+- Without a list a value stays as it is. Digits beyond the list stay too, and are noted.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""``maxwell_json``: what Maxwell's daemon writes to Kafka, one change of a MySQL row a message.
+"""``maxwell_json``: messages of Maxwell's daemon in Kafka, one change of a MySQL row each.
 
 Implements Maxwell's pages "Data format", "Bootstrapping" and "Producers":
 
@@ -9,8 +9,8 @@ Implements Maxwell's pages "Data format", "Bootstrapping" and "Producers":
             "thread_id": 108, "primary_key": [1], "primary_key_columns": ["id"],
             "data": {"id": 1, "m": 5.444}, "old": {"m": 4.2341}}
 
-``data`` is the whole row, of a delete the row that was; ``old`` only the columns that changed, as
-they were: both together are the row before. Types and what they become:
+``data`` is the whole row, for a delete the deleted one; ``old`` has the previous values of only the
+changed columns: together they are the row before. Types and their results:
 
     insert, update, delete                                       insert, update, delete
     bootstrap-insert                                             snapshot
@@ -19,26 +19,26 @@ they were: both together are the row before. Types and what they become:
 
 All other fields are in ``metadata`` by their own names; ``event_key`` is the Kafka key.
 
-Quirks: ``ts`` is in seconds, of definitions in milliseconds. Which fields there are depends on
-Maxwell's ``output_...`` options. Kafka keys have columns' names in lower case; those of a table
-without a primary key have a random ``_uuid`` instead. Of a TRUNCATE Maxwell writes nothing.
+Quirks: ``ts`` is in seconds, in definitions in milliseconds. Maxwell's ``output_...`` options
+decide which fields there are. Kafka keys have the columns' names in lower case; for a table without
+a primary key they have a random ``_uuid`` instead. Maxwell doesn't write TRUNCATE.
 
 Policies:
 
-- ``record_key`` is the key columns of the Kafka key, by the names that the row has for them; of a
-  message without one, ``primary_key_columns``, with their values in the row, else (a column that
-  ``exclude_columns`` took out) in ``primary_key``. Neither gives none.
+- ``record_key`` is the key columns of the Kafka key, by the names in the row; without a Kafka key,
+  ``primary_key_columns``, with their values from the row, or from ``primary_key`` for a column that
+  ``exclude_columns`` took out. Without either there is no ``record_key``.
 - ``output_naming_strategy=underscore_to_camelcase`` changes the names of fields and of the row's
   columns, not those of keys: both are read.
 - Values stay as they were sent: times are MySQL's text without a zone, binary is base64, sets are
   arrays, JSON columns are JSON.
-- With ``output_nulls=false`` a column that was null is not in ``old``: the row before then shows
-  the value that came after. After a change, what is not in ``data`` is null.
-- What Maxwell writes to its dead letter topic in place of a message (``reason``, and in ``data``
-  only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row or
-  message (``encrypted``; of older versions, ``data`` that is text).
-- A row may name no database and no table: it is of none, as Debezium's without ``source``.
-- ENUM and SET are labels, of a SET in an array; the empty label of an ENUM is null.
+- With ``output_nulls=false`` a column that was null is not in ``old``: the row before then has the
+  value from after the change. After a change, a column that is not in ``data`` is null.
+- A message of Maxwell's dead letter topic (``reason``, and only the key in ``data``) is
+  ``bad_field``, because the rest of the row is missing. So is an encrypted row or message
+  (``encrypted``; in older versions, ``data`` that is text).
+- A row may lack database and table: it belongs to no table, like Debezium's without ``source``.
+- ENUM is a label and SET an array of labels; the empty label of an ENUM is null.
 - Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
 """
 

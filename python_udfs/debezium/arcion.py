@@ -1,4 +1,4 @@
-"""``arcion_json``: what Arcion Replicant writes to Kafka, its JSON CDC format.
+"""``arcion_json``: the JSON CDC format that Arcion Replicant writes to Kafka.
 
 Implements Arcion's page "JSON CDC format for CDC changes in Kafka target", for the sources MySQL,
 PostgreSQL, Oracle, SAP ASE and SQL Server. It is Debezium's envelope with a schema block:

@@ -1,27 +1,27 @@
 """``debezium_avro``: Debezium's envelopes in Avro, with the schemas in a schema registry.
 
-Key and value each are framed as Confluent's serializers do it, and Apicurio's in that mode:
+Key and value each have the frame of Confluent's serializers, or of Apicurio's in that mode:
 
     00               magic byte
     00 00 00 07      the schema's id in the registry, big-endian
     ...              the value in Avro's binary encoding, by that schema
 
-The schemas are those that Confluent's AvroConverter makes of Kafka Connect's (``avro_schemas``).
-A message gives the same events as from JsonConverter with its schema block (``envelope``): before
-the images are converted, values are in JSON's form (``text.avro``). Source: "Wire format" and
-"Schema Registry API" of Confluent's Schema Registry documentation.
+The schemas are Confluent's AvroConverter's versions of Kafka Connect's (``avro_schemas``). A
+message gives the same events as from JsonConverter with its schema block (``envelope``): before the
+images are converted, values are in JSON's form (``text.avro``). Source: "Wire format" and "Schema
+Registry API" of Confluent's Schema Registry documentation.
 
 A decoder contacts no registry. Its caller passes the schemas by id beforehand, to ``know``; an id
 never gets another schema. ``ids_of`` gives the ids that messages name.
 
 Policies:
 
-- An unknown id, or one whose schema is not an Avro schema, is ``unknown_schema``, in a key too:
-  a row without its key would be a wrong one. A key's bytes that don't fit their schema are no
+- An unknown id, or one whose schema is not an Avro schema, is ``unknown_schema``, in a key too,
+  because a row without its key would be wrong. A key's bytes that don't fit their schema are not an
   error, as in the whole family.
-- A key without the frame is read as in ``debezium_json``: JSON or nothing that names a row.
-- Each message is read by its own schema alone: what a later one adds or lacks is there, or isn't.
-- Bytes behind the value are ``trailing_bytes``; what else is no Avro, see ``text.avro``.
+- A key without the frame is read as in ``debezium_json``: it is JSON or identifies no row.
+- Each message is read only with its own schema, so columns may come and go.
+- Bytes after the value are ``trailing_bytes``; for other invalid bytes see ``text.avro``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Avro schemas of Kafka Connect's AvroConverter: which Connect schema block each stands for.
+"""Avro schemas of Kafka Connect's AvroConverter: the Connect schema block that each stands for.
 
     {"type": "record", "name": "Value", "namespace": "shop.orders", "fields": [
       {"name": "id", "type": "int"},
@@ -9,8 +9,8 @@
         "connect.name": "io.debezium.time.MicroTimestamp"}}],
      "connect.name": "shop.orders.Value"}
 
-The block is what JsonConverter would ship of the same schema, so ``types`` converts the values of
-both in the same way. What says the type, first match:
+The block is the one that JsonConverter would ship for the same schema, so ``types`` converts the
+values of both in the same way. The source of the type, first match:
 
 | in the Avro schema | Connect's |
 |---|---|
@@ -23,7 +23,7 @@ both in the same way. What says the type, first match:
 | enum; fixed | string; bytes |
 | a union of null and one type | that type, optional |
 | any other union | a struct with a field for each type |
-| an array of MapEntry | a map whose keys are no strings |
+| an array of MapEntry | a map whose keys are not strings |
 
 Sources: the comments and tests of Confluent's AvroData; "Logical Types" of the Avro specification.
 """

@@ -1,7 +1,7 @@
 """Rows of cells: the images of the connectors of Cassandra, ScyllaDB and YugabyteDB.
 
-A column is not a value but a cell, an object that contains it. A column without a cell (null) is
-not touched by the change, so an image has only some columns:
+A column is not a value but a cell, an object that contains it. The change doesn't touch a column
+without a cell (null), so an image has only some columns:
 
     YugabyteDB   {"id": {"value": 1, "set": true}, "a": {"value": null, "set": true}, "b": null}
     Cassandra    {"id": {"value": 1, "deletion_ts": null, "set": true}, "a": null,
@@ -10,35 +10,35 @@ not touched by the change, so an image has only some columns:
 
 They become the rows of all other formats: ``id`` is 1, ``a`` is null, and ``b`` is unavailable,
 which means unchanged. Sources: the documentation of Debezium's connector for Cassandra and of
-YugabyteDB's gRPC connector; ScyllaDB's CDC Source Connector (legacy output format); for what they
-leave unsaid, the sources of all three.
+YugabyteDB's gRPC connector; ScyllaDB's CDC Source Connector (legacy output format); beyond these,
+the source code of all three.
 
 - After a change, a column without a cell, or with one that is not set, is the placeholder of an
-  unavailable value. Before it, it is absent: what it was is not known. A snapshot has whole rows:
-  a column without a cell is null.
-- Of a delete, Cassandra's connector ships the key in ``after``: that is the row before. Cells of
-  what a delete takes away say nothing of what it was.
-- An insert (``c``, Cassandra's ``i``) is an ``upsert``: the row may be there, and what it does not
-  name stays.
-- Keys are cells in YugabyteDB's messages (``of_key``); of ScyllaDB the key's columns in the image
+  unavailable value. Before it, it is absent, because its value is unknown. A snapshot has whole
+  rows: a column without a cell is null.
+- For a delete, Cassandra's connector ships the key in ``after``: that is the row before. The cells
+  of deleted columns don't have their values.
+- An insert (``c``, Cassandra's ``i``) is an ``upsert``: the row may exist, and columns that it does
+  not name stay.
+- Keys are cells in YugabyteDB's messages (``of_key``); in ScyllaDB's the key's columns in the image
   are plain values, as all columns are in its advanced output format.
-- ``metadata.cells`` has what else cells say: the ``deletion_ts`` of one that expires, in
-  microseconds, and one that is not set. Values stay in the table when their time to live is over,
-  for nothing is shipped then.
+- ``metadata.cells`` has the rest of the cells: the ``deletion_ts`` of a cell that expires, in
+  microseconds, and cells that are not set. Values stay in the table when their time to live is
+  over, because nothing is shipped then.
 
-What a table can't do is ``bad_type``: Cassandra's deletes of a range of rows (op ``r``, and ``t``
-behind Debezium's EnvelopeTransformation), and changes whose key lacks columns: a delete of a whole
-partition, an update of its static columns.
+Changes that a table can't apply are ``bad_type``: Cassandra's deletes of a range of rows (op ``r``,
+or ``t`` after Debezium's EnvelopeTransformation), and changes whose key lacks columns: a delete of
+a whole partition, an update of its static columns.
 
-By what they are told: the connector's name in ``source``, and the shape of the images. Without a
-connector, all columns that are not null must be cells with ``set``; another connector has none, for
-any table may have a column ``{"value": ..., "set": ...}``. But YugabyteDB's connector for logical
-replication, a fork of PostgreSQL's, may have its name: of that, all columns must be cells of
-``value`` and ``set`` alone, and so must those of the Kafka key. ScyllaDB's are told by the name of
-their schema, which ends in ``.Cell``; without a schema by their shape, and where no column says
-anything (all are null, and the key), they are cells: the legacy format is the default.
+Cells are recognised by the connector's name in ``source`` and by the shape of the images. Without a
+connector's name, all columns that are not null must be cells with ``set``; other connectors have no
+cells, because any table may have a column ``{"value": ..., "set": ...}``. YugabyteDB's connector
+for logical replication, a fork of PostgreSQL's, may have PostgreSQL's name: then all columns, and
+those of the Kafka key, must be cells of only ``value`` and ``set``. ScyllaDB's cells are recognised
+by the name of their schema, which ends in ``.Cell``; without a schema by their shape. If all
+columns but the key are null, they are cells, because the legacy format is the default.
 
-All of that is for Debezium's own formats, and for rows without an envelope as for those in one.
+All of this applies to Debezium's own formats, with or without an envelope.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ The key is a row of the key columns, wrapped in the same way. Sources: the conne
 Debezium's documentation ("Data change events"), the JSON CDC format page of Arcion, the Data format
 page of Lindorm. ``types`` types the images by the schema block.
 
-What is no change of a row:
+Messages that change no row:
 
 - ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload;
   ``metadata.event_key_schema`` is the name of its key's schema, which names the table
@@ -30,8 +30,8 @@ What is no change of a row:
 ScyllaDB and YugabyteDB, whose columns are objects.
 
 ``metadata``: ``connector``, ``snapshot``, ``source``, ``transaction``, ``ts_ms``, ``schema_name``
-and ``event_key`` (where the message has them), every other field of the envelope under its own
-name, and
+and ``event_key`` (if the message has them), every other field of the envelope under its own name,
+and
 
     event_key_encoding  "base64" if the key could not be decoded
     bson                of MongoDB's documents: the types of their values
@@ -43,19 +43,19 @@ name, and
     envelope            fields of the envelope whose names are taken by one of the above
     wrapper             fields beside ``schema`` and ``payload``; event_key_wrapper: in the key
 
-Where a row's key changes, Debezium's connectors write a delete of the old key, with its tombstone,
-and an insert of the new one. Each names the other's key in a Kafka header, ``__debezium.newkey``
-and ``__debezium.oldkey``. The insert has placeholders for what the source did not log: values of
-the old key's row. A header's value is what its converter made of the key: JSON text without schema,
-in which control characters stand as they are (SimpleHeaderConverter, the default), or what is
-written for keys. One that can't be read is ignored.
+If a row's key changes, Debezium's connectors write a delete of the old key, with its tombstone, and
+an insert of the new one. Each names the other's key in a Kafka header, ``__debezium.newkey`` and
+``__debezium.oldkey``. The insert has placeholders for values of the old key's row that the source
+did not log. A header's value depends on its converter: JSON text without a schema and with raw
+control characters (SimpleHeaderConverter, the default), or the form of keys. An unreadable one is
+ignored.
 
 Policies for undocumented cases:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
-- ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
-- What ``source`` says: ``source_block``.
-- A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
+- An ``op`` that is missing or not a string is ``bad_field``, an unknown one ``bad_type``.
+- For ``source`` see ``source_block``.
+- A key other than a JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
   A number in a ``record_key`` has one text, however it was sent (``keys``); ``event_key`` has it as
   it was sent.
 """

@@ -1,4 +1,4 @@
-"""MongoDB's Extended JSON: documents as JSON text, with objects for the types that JSON has not.
+"""MongoDB's Extended JSON: documents as JSON text, with objects for types that JSON lacks.
 
 Implements the specification "Extended JSON" (canonical and relaxed, version 2) and the strict mode
 of version 1, in which Debezium writes documents by default:
@@ -8,28 +8,28 @@ of version 1, in which Debezium writes documents by default:
     >>> load_document("$.after", '{"n": {"$numberLong": "5"}, "at": {"$date": 0}}')
     ({'n': 5, 'at': '1970-01-01T00:00:00.000Z'}, {'n': 'long', 'at': 'date'})
 
-What a value becomes, and beside it its type, by MongoDB's own name, where plain JSON does not tell:
+The result for a value and, if plain JSON does not show it, its type by MongoDB's own name:
 
     $oid                              objectId      its hex digits, in lower case
     $numberInt, $numberLong           int, long     a number
     $numberDouble, $numberDecimal     double, decimal   a number with the digits that were sent;
                                                     "NaN", "Infinity", "-Infinity"
     $date                             date          an instant in ISO 8601, with milliseconds
-    $binary (both versions), $uuid    binData, binData(04)   base64, and the subtype but for 00
+    $binary (both versions), $uuid    binData, binData(04)   base64, and the subtype except 00
     $symbol, $code                    symbol, javascript     text
     $undefined                        undefined     null
     $regularExpression, $regex        regex         {"$regularExpression": {"pattern", "options"}}
 
 ``$timestamp``, ``$minKey``, ``$maxKey``, ``$dbPointer`` and ``$code`` with ``$scope`` have no plain
-form: they stay the objects that they are. So do references (``$ref``), and other names with a
-dollar sign, which a document may have. Types are a tree as the document is; an array whose values
-are all of one type has it once, in a list.
+form: they stay objects. So do references (``$ref``), and other names with a dollar sign, which a
+document may have. Types are a tree like the document; an array whose values are all of one type has
+it once, in a list.
 
 Policies:
 
-- An object with one of these names must have the form of its type: ``bad_field`` says what was
-  expected. A name that comes twice in one object is ``bad_field`` too.
-- Numbers that MongoDB's version 1 writes as no JSON are read: NaN, Infinity, -Infinity.
+- An object with one of these names must have the form of its type, else it is ``bad_field``. A name
+  that comes twice in one object is ``bad_field`` too.
+- Numbers of MongoDB's version 1 that are not JSON are read: NaN, Infinity, -Infinity.
 - Dates are the 64 bits of BSON; beyond the years 0 to 9999 a year has a sign.
 """
 

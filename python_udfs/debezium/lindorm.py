@@ -1,4 +1,4 @@
-"""``lindorm_json``: what a Lindorm data subscription writes, Debezium's format 2.0.
+"""``lindorm_json``: messages of a Lindorm data subscription, in Debezium's format 2.0.
 
 Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase tables:
 
@@ -11,8 +11,8 @@ Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase
 - ``source`` names no connector: ``db`` is the instance, ``namespace`` the schema.
 - ``before`` may be absent.
 - A column delete is an update whose ``after`` lacks the column.
-- HBase rows have the key ``ROW`` and columns ``family_column``; all values are base64 and stay so:
-  only the model of a table knows their types.
+- HBase rows have the key ``ROW`` and columns ``family_column``; all values are base64 and stay so,
+  because only the table's model knows their types.
 - The page documents no Kafka key: a table's model declares its key columns.
 """
 

@@ -11,28 +11,29 @@ the connectors before 2.0, whose updates are patches:
               "ts_ms": 1681879044000, "ord": 1, "lsid": null, "txnNumber": null, ...}}
     older  {"op": "u", "filter": "{\\"_id\\": ...}", "patch": "{\\"$set\\": {\\"a\\": 1}}"}
 
-- ``extended_json`` says what values become. Their types are in ``metadata.bson``, by the texts they
-  are from: ``before``, ``after``, ``updatedFields`` (``patch``'s too).
-- ``record_key`` is ``{"_id": ...}``: of the document, else of the Kafka key, or of the filter. The
-  names in a document that is an ``_id`` keep their order, which is part of it. Its type is no part
-  of the key: an ObjectId and a string of the same digits are one row, for the column ``_id``, which
-  is gold's key, has one value for both. So are an instant and its text, binary and its base64.
+- ``extended_json`` converts values. Their types are in ``metadata.bson``, by the texts they are
+  from: ``before``, ``after``, ``updatedFields`` (also for ``patch``).
+- ``record_key`` is ``{"_id": ...}``, from the document, else from the Kafka key, or from the
+  filter. The names in a document that is an ``_id`` keep their order, which is part of it. Its type
+  is not part of the key: an ObjectId and a string of the same digits are one row, because the
+  column ``_id``, gold's key, has one value for both. So are an instant and its text, binary and its
+  base64.
 - ``updateDescription``, ``patch`` and ``filter`` are in ``metadata`` as they were sent.
 
 An update without ``after`` (``capture.mode`` without ``update_full``, patches, a document that was
-gone when it was looked up) says only what has changed:
+gone when it was looked up) has only the changes:
 
-- With ``before``, the update is applied to it: ``after`` is whole. It is not, if a path can't be
-  followed there for sure: a name has a dot in it or is a number (``disambiguatedPaths``, which
-  Debezium does not pass on, says so too), or an array has fewer elements.
-- Else ``after`` is partial. It has ``_id``, the top-level fields that were set, those removed as
-  null, and ``$partial``, in which ``updated`` has what was set or removed (null) inside of others
-  by its path (``address.city``), and ``truncated`` the new lengths of arrays. What it does not
-  name is unchanged. ``images`` says what that means to columns.
+- With ``before``, the update is applied to it: ``after`` is whole. It is not applied if a path is
+  ambiguous: a name contains a dot or is a number (``disambiguatedPaths``, which Debezium does not
+  pass on, lists such paths), or an array has fewer elements.
+- Else ``after`` is partial. It has ``_id``, the top-level fields that were set, removed ones as
+  null, and ``$partial``, in which ``updated`` has changes inside fields by path (``address.city``;
+  null if removed), and ``truncated`` the new lengths of arrays. Fields that it does not name are
+  unchanged. ``images`` applies that to columns.
 
-Order: the log's. Events of a document have one key, so one partition; ``ts_ms`` has whole seconds,
-``ord`` is the order within one, and both stay in ``metadata.source`` with the session's ``lsid``
-and ``txnNumber``, and ``wallTime``.
+The order is the log's. Events of a document have one key, so they are in one partition; ``ts_ms``
+has whole seconds, ``ord`` is the order within one, and both stay in ``metadata.source`` with the
+session's ``lsid`` and ``txnNumber``, and ``wallTime``.
 """
 
 import re

@@ -1,8 +1,9 @@
 """An envelope's ``source``: the table of a change, and its time.
 
-- The database, schema and table are the first of ``DATABASES``, ``SCHEMAS`` and ``TABLES`` that say
-  something: Lindorm's schema is ``namespace``, Vitess's and Cassandra's ``keyspace``; CockroachDB
-  and ScyllaDB have ``table_name`` and the like. The table of MongoDB is the ``collection``.
+- The database, schema and table are the first of ``DATABASES``, ``SCHEMAS`` and ``TABLES`` that
+  have a value: Lindorm's schema is ``namespace``, Vitess's and Cassandra's ``keyspace``;
+  CockroachDB and ScyllaDB have ``table_name`` and the like. The table of MongoDB is the
+  ``collection``.
 - Empty text means null, and so does ``NULL``, the database of Cassandra's connector.
 - A source without ``ts_ms`` changed the row at its ``ts_ns`` (CockroachDB).
 """

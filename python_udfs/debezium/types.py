@@ -30,7 +30,7 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 Sources: Connect's JsonConverter; the "Data type mappings" of Debezium's connector pages; for
 unavailable values, UnchangedToastedPlaceholder in Debezium's PostgreSQL connector.
 
-Policies, beside those of ``values``, which converts what has no parts:
+Policies, besides those of ``values``, which converts values without parts:
 
 - A value that doesn't fit its declared type stays as it was sent, and ``Notes.untyped`` names it. A
   null is null, declared optional or not; columns that are not declared stay as sent; declared
@@ -38,11 +38,12 @@ Policies, beside those of ``values``, which converts what has no parts:
 - An int64 is a BIGINT UNSIGNED if ``__debezium.source.column.type`` among its parameters says so
   (``column.propagate.source.type``); without it the two are indistinguishable.
 - MySQL's and MariaDB's connectors write ``\,`` for a comma of an ENUM's label in ``allowed``, the
-  list of labels. A value from the log is a label as the list has it, one of a snapshot the label
+  list of labels. A value from the log is a label in the list's form, one of a snapshot the label
   itself: the former becomes the latter.
-- A map's keys that are names of an object become the text of what their type makes of them: a name
-  that doesn't fit, or is an instant without seconds or with another offset than Z, stays, and the
-  path of its value is in ``untyped``. If two would become one, all stay, and the map's path is.
+- A map's keys that are names of an object become the text of their converted value. A name that
+  doesn't fit, or is an instant without seconds or with another offset than Z, stays, and the path
+  of its value is in ``untyped``. If two would become one, all stay, and the map's path is in
+  ``untyped``.
 - A value that Debezium could not read (PostgreSQL TOAST, Oracle LOB) is the plain text
   ``__debezium_unavailable_value`` whatever the column's type and ``binary.handling.mode``, with a
   schema block or without.

@@ -1,45 +1,45 @@
 """``debezium_unwrapped_json``: rows that Debezium's ExtractNewRecordState took out of envelopes.
 
 Implements the page "New Record State Extraction". The value is the row, wrapped with its schema
-block or bare; what the transform's options add to it has two underscores before its name:
+block or bare; fields that the transform's options add have two underscores before their names:
 
     key    {"id": 1003}
     value  {"id": 1003, "first_name": "Edward", "__deleted": "false", "__op": "c",
             "__db": "inventory", "__table": "customers", "__source_ts_ms": 1791036096666}
 
-- ``__deleted``: the row of ``true`` is the one before the delete. Rows have it if
-  ``delete.handling.mode`` or ``delete.tombstone.handling.mode`` is one that rewrites.
+- ``__deleted``: with ``true`` the row is the one before the delete. Rows have the field if
+  ``delete.handling.mode`` or ``delete.tombstone.handling.mode`` is a rewriting mode.
 - ``__op``: r, c, u, d, as in an envelope, and Cassandra's i. Without it a row that is not deleted
   is an ``upsert``.
-- Rows of cells (``cells``) are told and read as in an envelope: by ``__connector``, the shape of
-  the row and the Kafka key.
+- Rows of cells (``cells``) are recognised and read as in an envelope: by ``__connector``, the shape
+  of the row and the Kafka key.
 - Whatever else ``add.fields`` names, of the envelope (``ts_ms``, ``transaction.id``) or of its
   source (``table``, ``source.ts_ms``): ``metadata`` has it where the envelope has it, the latter in
   ``source``. ``source.ts_ms`` is ``occurred_at``.
-- A null value with a row's key is a ``delete``: of the other modes nothing else says so. One with
+- A null value with a row's key is a ``delete``, the only sign of one in the other modes. One with
   another key (``1003``, as ExtractField leaves it) is ``bad_field``: a delete would be lost without
   a trace. Without a key, or with ``"default"``, it is a ``tombstone``.
-- ``add.headers``: Kafka headers by the same names, which say the same as fields that the row lacks.
-  Their values are JSON, with a schema block or without, or plain text, as the header converter has
-  them; those that can't be read are ignored.
-- MongoDB's keys (``{"id": "{\\"$oid\\": ...}"}``) are keys by ``_id``, as the documents have it.
+- ``add.headers``: Kafka headers of the same names, with the same meaning as fields that the row
+  lacks. Their values are JSON, with or without a schema block, or plain text, by the header
+  converter; unreadable ones are ignored.
+- MongoDB's keys (``{"id": "{\\"$oid\\": ...}"}``) are keys by ``_id``, as in the documents.
 
-What is not there, and the policies:
+Missing data, and policies:
 
 - Rows without ``__deleted`` have no database, schema or table, whatever fields were added to them:
-  the null values that delete them say none, and both must be of one table. It is the topic's: a
-  model asks for it by ``topic``. Rows with ``__deleted`` have the names that were added; behind
-  their deletes a null value deletes once more, of no table, which changes nothing. Names in headers
-  count always: null values that delete have them too.
+  the null values that delete them name none, and both must belong to one table. It is the topic's:
+  a model selects it by ``topic``. Rows with ``__deleted`` have the added names; after their deletes
+  a null value deletes once more, in no table, which changes nothing. Names in headers always count,
+  because null values that delete have them too.
 - There is no row before an update.
 - Fields with another prefix (``add.fields.prefix``), and those with names that neither an envelope
   nor a source block has, are columns; such headers are ignored.
-- An ``__op`` that is no such letter is ``bad_type``, and one that is no ``d`` beside a true
-  ``__deleted`` ``bad_field``. An envelope is ``bad_shape``: its format is
-  ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
-  their schema blocks, bare heartbeats by their key, and are what they are there.
-- ``schema`` and ``payload`` are columns where they are no schema block and no row, or not alone; in
-  a key, where there is no schema block or it is none.
+- Another ``__op`` is ``bad_type``, and one other than ``d`` with a true ``__deleted`` is
+  ``bad_field``. An envelope is ``bad_shape``: its format is ``debezium_json``. Heartbeats,
+  transaction markers and schema changes are recognised by the names of their schema blocks, bare
+  heartbeats by their key, and are the same events as there.
+- ``schema`` and ``payload`` are columns if they are not a schema block and a row, or not alone; in
+  a key, if ``schema`` is missing or not a schema block.
 
 Schema blocks, types, keys and all else are as in ``debezium_json``.
 """

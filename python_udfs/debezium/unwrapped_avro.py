@@ -5,8 +5,8 @@ Frames, schemas and keys are as in ``debezium_avro`` (``avro``); rows, what is a
 values and headers as in ``debezium_unwrapped_json`` (``unwrapped``). A message gives the same
 events as in JSON with its schema block.
 
-It is a separate format because of null values: here they delete the row of the key, beside
-envelopes they mean nothing. The message itself doesn't tell which, for the keys are the same.
+It is a separate format because of null values: here they delete the row of the key, while after
+envelopes they mean nothing. The message itself doesn't show which, because the keys are the same.
 """
 
 from collections.abc import Sequence

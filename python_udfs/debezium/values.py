@@ -2,7 +2,7 @@
 
 A converter takes the value as JSON shipped it, never null, and returns what the row image holds;
 ``msgspec.Raw`` stands for a JSON number whose digits matter. It raises ``Misfit`` for a value that
-doesn't fit, and ``AsSent`` with a converted one that says less than the text as sent.
+doesn't fit, and ``AsSent`` with a converted one that has less information than the text as sent.
 ``types`` lists the types and finds each one's converter.
 
 Sources: the "Data type mappings" of Debezium's connector pages; for the encodings of infinity,
@@ -14,13 +14,13 @@ Policies:
 - PostgreSQL's infinity is ``infinity`` and ``-infinity``, also where Debezium ships it as a number
   (PGStatement's 9223372036825200000, a long's largest, a date's overflow).
 - Times may be negative or longer than a day (MySQL): ``-838:59:59.000000``.
-- A Decimal with negative scale is ``15E+2``: plain digits would claim a precision it hasn't.
-- A double stands for an integer if it is whole (MicroDuration was a double once, which Jackson
+- A Decimal with negative scale is ``15E+2``: plain digits would claim a precision it lacks.
+- A double is accepted for an integer if it is whole (MicroDuration was once a double, which Jackson
   writes as ``1500000.0`` and ``9.3E10``). A fraction of a unit has no documented meaning: a misfit.
-- A number that no double can hold (``1e400``) is no float64, nor of float32 one beyond its range.
-- Dates and times as text must be ones that there are: months, days of the month and leap years of
-  the proleptic Gregorian calendar, hours to 23, minutes and seconds to 59, offsets to 18 hours as
-  in Java. No second is the 60th: all source databases store the next minute's first. 24:00:00 is a
+- A number beyond the range of its float32 or float64 (``1e400``) is a misfit.
+- Dates and times as text must exist: months, days of the month and leap years of the proleptic
+  Gregorian calendar, hours to 23, minutes and seconds to 59, offsets to 18 hours as in Java. A
+  second 60 is a misfit, because all source databases store the next minute's first. 24:00:00 is a
   time of day (PostgreSQL's ``time``), with nothing behind it, and no part of a date-time.
 - Years as text have four digits; with a sign, four to nine.
 - MySQL's BIGINT UNSIGNED in a Java long (``bigint.unsigned.handling.mode=long``) is the column's 64

@@ -1,31 +1,31 @@
-"""Avro's binary encoding, read strictly: what no writer writes is an error with its path and byte.
+"""Avro's binary encoding, read strictly: invalid bytes are an error with path and byte.
 
     >>> read = reader_of(parse_schemas(['{"type": "record", "name": "r", "fields": ['
     ...     '{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}]}']))
     >>> read(bytes.fromhex("0602046869"), 0, Budget(5))
     ({'id': 3, 'note': 'hi'}, 5)
 
-A value comes out as Kafka Connect's JsonConverter would ship it, and is read as that is: bytes and
-fixed are base64, numbers with a fraction ``msgspec.Raw`` with Java's digits, NaN and infinities
-text, enums strings, maps whose keys are no strings (arrays of Connect's ``MapEntry``) arrays of
-[key, value]; a union of more than null and one type is an object with a name for each type, all
-null but one, as Connect's AvroData makes it. Not so with ``as_connect=False``: bytes and fixed are
-bytes then, numbers floats, each union a pair of its branch and the value, a ``MapEntry`` a record.
+A value has the form in which Kafka Connect's JsonConverter would ship it: bytes and fixed are
+base64, numbers with a fraction ``msgspec.Raw`` with Java's digits, NaN and infinities text, enums
+strings, maps whose keys are not strings (arrays of Connect's ``MapEntry``) arrays of [key, value];
+a union of more than null and one type is an object with a name for each type, all but one null, as
+in Connect's AvroData. With ``as_connect=False``, bytes and fixed are bytes, numbers floats, each
+union a pair of its branch and the value, a ``MapEntry`` a record.
 
 Source: "Binary Encoding" of the Apache Avro specification. A reader is Python text made for its
-schema: one call for each field would take three times as long. Where it fails, the line tells the
-field, and the frame the byte, so neither is kept on the way.
+schema: one call for each field would take three times as long. If it fails, the line gives the
+field and the frame the byte, so neither is kept while reading.
 
-Why not ``fastavro``: it takes a negative branch of a union or place in an enum for one from the
-end, a number beyond 64 bits and a boolean of 7 for good, and makes as many nulls of an array as a
-few bytes declare. A damaged payload would be a wrong row.
+Why not ``fastavro``: it counts a negative branch of a union or index of an enum from the end,
+accepts a number beyond 64 bits and a boolean of 7, and makes as many nulls in an array as a few
+bytes declare. A damaged payload would become a wrong row.
 
 Policies:
 
 - Booleans are 0 or 1; integers at most ten bytes, an int in 32 bits; text is UTF-8.
 - A block of an array or a map may have a negative count with its size, which must be right.
 - A name that comes twice in a map is an error: neither value may be dropped.
-- What a few bytes may become many objects of is spent from the payload's budget.
+- If a few bytes may become many objects, these are spent from the payload's budget.
 """
 
 import json

@@ -6,11 +6,10 @@
     ([0], [Order(id=3, note='hi')])
 
 Precondition: a schema of records, arrays, and types without parts, each alone or with null. Others
-are refused.
-What was read is written again: only a value that gives its own bytes has been read. So no branch of
-a union is taken for another, nothing follows a value, and no number has lost a bit. What else
-``text.avro`` has to say is left to it.
-Values come out as there, and records as what the caller has for their path: values by place.
+are refused. Each value is written again, and accepted only if that gives the same bytes. So no
+branch of a union is taken for another, nothing follows a value, and no number has lost a bit. All
+other values and errors are left to ``text.avro``. Values have the same form as there; records are
+built by the caller's type for their path, from values by position.
 """
 
 from binascii import b2a_base64

@@ -1,12 +1,11 @@
-"""JSON text whose values are passed on as they were sent, and of which nothing may be dropped.
+"""JSON text whose values are passed on as they were sent, without losing any.
 
     >>> load_whole(b'{"price": 1.50}')
     {'price': msgspec.Raw(b'1.50')}
 
-Numbers with a fraction or exponent, and huge ones, are ``msgspec.Raw``: the text that was sent.
-A name that comes twice in one object is ``bad_field``. Whether one does is seen by counting names
-in the text and in what was read of it, which is faster than to look at each. Errors are those of
-``json_text``.
+Numbers with a fraction or exponent, and huge ones, are ``msgspec.Raw``: the text that was sent. A
+name that comes twice in one object is ``bad_field``. To detect that, names are counted in the text
+and in the result, which is faster than checking each one. Errors are those of ``json_text``.
 """
 
 from base64 import b64encode

@@ -3,9 +3,9 @@
     >>> parse(b'{"price": 1.50, "n": 123456789012345678901234567890}')
     {'price': Decimal('1.50'), 'n': 123456789012345678901234567890}
 
-``msgspec`` does the reading. What it can't say (an incomplete number looks malformed to it, an
-unpaired surrogate truncated) is found out by ``scan``, a strict scanner that only runs once a text
-is known to be bad, or when its brackets alone can't tell whether it nests too deep.
+``msgspec`` reads the text. It can't tell some errors apart (an incomplete number looks malformed to
+it, an unpaired surrogate truncated). ``scan`` can, a strict scanner that runs only if a text is
+known to be bad, or if its brackets alone don't show whether it nests too deep.
 
 Policies:
 
@@ -19,9 +19,9 @@ Policies:
   neither names text that a column could hold unchanged.
 - ``NaN``, ``Infinity``, comments, single quotes, raw control characters and leading zeros are
   ``not_json``.
-- Of a name that comes twice in one object the last value wins, as in most parsers. A decoder that
-  must not lose one asks ``duplicate_name``.
-- Text that ends before its value does is ``truncated``, be it in the middle of a character, of a
+- If a name comes twice in one object, the last value wins, as in most parsers. A decoder that must
+  not lose one asks ``duplicate_name``.
+- Text that ends before its value does is ``truncated``, even in the middle of a character, of a
   number or of ``true``. White space alone is ``truncated`` too.
 """
 

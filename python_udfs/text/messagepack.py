@@ -1,8 +1,8 @@
 """MessagePack as Python values: by its library, and slowly by a walker that locates errors.
 
-The library decodes what is well-formed, and only says that it can't decode the rest. The walker
-reads the same bytes strictly and either finds the error, at which byte and below which path, or
-returns what the library would have returned, had it got so far.
+The library decodes well-formed bytes, and only says that it can't decode others. The walker reads
+the same bytes strictly and either finds the error, with byte and path, or returns the library's
+result.
 
 Values are None, bool, int, float, str, bytes, list, dict, ``Pairs`` for a map that no dict can
 hold, and ``Ext``; a timestamp (ext -1) is a ``msgpack.Timestamp`` from the library and an ``Ext``

@@ -1,9 +1,9 @@
 """Numbers in keys: a unique text for each number, however it was written.
 
 A source may ship a number in a key with a different scale each time (Oracle's ``NUMBER``: 10 in a
-snapshot, 1E+1 from the log), and it is still the same key. In record keys and in the key columns
-of change logs a number has the text that ``canonical_number`` gives; in all other columns, and
-inside of objects and arrays, it stays as it was sent.
+snapshot, 1E+1 from the log), and it is still the same key. In record keys and in the key columns of
+change logs a number has the text that ``canonical_number`` gives; in all other columns, and inside
+objects and arrays, it stays as it was sent.
 """
 
 import re

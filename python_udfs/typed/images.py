@@ -1,8 +1,8 @@
 """Read fields from row images for typed change logs: their exact text, and HBase's binary values.
 
-A field is one of the image's, or a value inside of one, at a path: names, and numbers for indexes
-in arrays, as MongoDB writes them (``address.city``, ``tags.0``). The empty path is the whole
-image. A partial image has ``$partial``, with the changes inside of fields (``debezium.mongodb``):
+A field is one of the image's, or a value inside a field, at a path: names, and numbers for indexes
+in arrays, as MongoDB writes them (``address.city``, ``tags.0``). The empty path is the whole image.
+A partial image has ``$partial``, with the changes inside fields (``debezium.mongodb``):
 
     {"_id":1,"nick":null,"$partial":{"updated":{"address.city":"Rome"},"truncated":{"tags":2}}}
 

@@ -49,7 +49,7 @@ def write_project(project: Path, models: Models | None = None) -> Path:
         (project / "models" / schema).mkdir(parents=True)
     shutil.copy(ROOT / "models" / "groups.yml", project / "models")
     # It would read all payloads once more.
-    for file in (project / "shared/models/silver").glob("quarantined_payloads.*"):
+    for file in (project / "shared").rglob("quarantined_payloads.*"):
         file.unlink()
     if models is not None:
         for schema, files in (("silver", models.silver), ("gold", models.gold)):

@@ -20,7 +20,7 @@ from dbt.adapters.lakehouse.connections import LOGGER, LakehouseConnectionManage
 from dbt.adapters.lakehouse.lake import SparkLake
 from dbt.adapters.lakehouse.landing import Landing
 from dbt.adapters.lakehouse.told import told
-from dbt_lakehouse.build import redrive
+from dbt_lakehouse.build import data_tests, redrive
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.context import Context
 from dbt_lakehouse.build.kinds import KINDS, MODELS, TESTS
@@ -54,7 +54,12 @@ class LakehouseAdapter(SparkAdapter):
         """dbt calls it after parsing the project, before anything else."""
         super().set_macro_resolver(macro_resolver)
         macros: Mapping[str, Any] = getattr(macro_resolver, "macros", {})
-        for sentence in namesakes.told(macros.values(), self.config.project_name):
+        nodes: Mapping[str, Any] = getattr(macro_resolver, "nodes", {})
+        project = self.config.project_name
+        for sentence in (
+            *namesakes.told(macros.values(), project),
+            *data_tests.mistakes(nodes, macros.values(), project),
+        ):
             LOGGER.warning(sentence)
         self.connections.foreseen = self.lake.declared.foreseen
 

@@ -64,6 +64,8 @@ class Report:
     """Tables that other models have made from the changed ones."""
     other_targets: list[str] = field(default_factory=list)
     """Schemas of other targets whose tables have read bronze."""
+    unmodelled: list[str] = field(default_factory=list)
+    """Tables of this target that have read bronze, and that no model builds any more."""
     purged: dict[str, dict[str, int]] = field(default_factory=dict)
     to_purge: list[str] = field(default_factory=list)
     """Tables whose files still hold forgotten data; in a dry run, those that it would purge."""
@@ -109,6 +111,11 @@ class Report:
                 f"note: {name} belongs to another target and keeps its rows: forget the key there"
                 " too, with --target"
                 for name in self.other_targets
+            ]
+            lines += [
+                f"note: {name}, which no model builds any more, keeps its rows: drop it, and tables"
+                " that were made from it"
+                for name in self.unmodelled
             ]
         for name, done in self.purged.items():
             lines.append(
@@ -171,7 +178,9 @@ def forget(project: Project, options: Options) -> Report:
         _refuse_unmoved(spark, pipeline)
         others = [name for name in readers.get(BRONZE.label, {}) if name not in own]
         _refuse_behind(spark, others)
-        report.other_targets = sorted({name.partition(".")[0] for name in others})
+        schemas = {name.partition(".")[0] for name in own}
+        report.unmodelled = sorted(name for name in others if name.partition(".")[0] in schemas)
+        report.other_targets = sorted({name.partition(".")[0] for name in others} - schemas)
         concerned: list[str] = []
         if entity is not None:
             try:

@@ -94,8 +94,8 @@ class Rekeying:
         outcome.changes.append(f"~ key: {', '.join(log.key)} -> {key}")
         of_gold = "" if self.gold is None else f", {self.gold.model}"
         outcome.notes.append(
-            f"the next dbt build makes {log.model}{of_gold} and its histories anew of all events"
-            f" that have landed; rows are told apart by {key} then"
+            f"the next dbt build rebuilds {log.model}{of_gold} and its histories from all landed"
+            f" events; rows are then told apart by {key}"
         )
         absent = rekey.without_value(self.profile, [spec.field for spec in new.key])
         if absent:

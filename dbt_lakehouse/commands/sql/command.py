@@ -71,7 +71,14 @@ def answer(
     write: Write,
     screen: Screen = UNBOUNDED,
 ) -> None:
-    """Write the rows of a query in one of the forms of ``FORMS``."""
+    """Write the rows of a query in one of the forms of ``FORMS``. Raises ``ConfigurationError`` for
+    a command of the shell.
+    """
+    if sql.lstrip().startswith("\\"):
+        raise ConfigurationError(
+            f"{sql.split()[0]} is a command of the shell, which `lakehouse sql` opens without a"
+            " query: as a query, `show tables` lists tables, and `describe NAME` a table's columns"
+        )
     with answered(reader, sql, limit) as rows:
         write_rows(rows, form, write, screen)
 

@@ -89,6 +89,10 @@ class Table:
     """
     unread_since: str | None
     """The end of that snapshot."""
+    similar_source: str | None
+    """Of a change log without events: a source table that no log takes, and whose name is like the
+    declared one. None without one.
+    """
     late_events: int
     expired_keys: int
     refolded_keys: int

@@ -39,7 +39,7 @@ def gather(
     Raises ``ConfigurationError`` if there is no lake yet, and the errors of reading.
     """
     if BRONZE not in reader.tables:
-        raise ConfigurationError(f"there is no lake yet, for {BRONZE} is missing: `dbt build`")
+        raise ConfigurationError(f"there is no lake yet, because {BRONZE} is missing: `dbt build`")
     lake = TargetTables(reader, silver)
     places = Places(lake)
     topics, links = topics_of(lake, places, frozenset(undecoded), built)

@@ -97,6 +97,7 @@ class Report:
         if facts.last_run is not None:
             lines.append(_run_text(facts.last_run))
         lines += [_unread_text(each) for each in facts.tables if each.unread_keys]
+        lines += [_similar_text(each) for each in facts.tables if each.similar_source]
         lines += [printable(unlisted_text([each])) for each in self.unlisted]
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
@@ -107,7 +108,8 @@ class Report:
 
     def _sums(self) -> str:
         outcomes = [link.outcome for link in self.facts.links]
-        told = f"{counted(outcomes.count(Outcome.WHOLE), 'sum')} agree"
+        whole = outcomes.count(Outcome.WHOLE)
+        told = f"{counted(whole, 'sum')} {'agrees' if whole == 1 else 'agree'}"
         for outcome, words in (
             (Outcome.BROKEN, "do not"),
             (Outcome.UNCHECKED, "can't be checked (--json says why)"),
@@ -171,6 +173,14 @@ def _unread_text(table: Table) -> str:
         f"{table.table}: a full snapshot that ended at {table.unread_since} did not read"
         f" {counted(table.unread_keys or 0, 'key')} that the table has: their deletes may be lost."
         f" With reconcile_snapshots=true in {table.upstream} they end"
+    )
+
+
+def _similar_text(table: Table) -> str:
+    return printable(
+        f"{table.table} has no events, and no change log takes those of {table.similar_source}: if"
+        " they are meant, correct the source's names in the log's model (their case counts), then"
+        " `dbt build`"
     )
 
 

@@ -18,6 +18,7 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
+from dbt_lakehouse.commands.status.similar_source import similar_source
 from dbt_lakehouse.commands.status.unread_keys import unread_keys
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.errors import ConfigurationError
@@ -69,6 +70,7 @@ def table_of(
             absent_keys=absent,
             unread_keys=None if unread is None else unread.keys,
             unread_since=None if unread is None else moment_text(unread.ended_at),
+            similar_source=similar_source(lake, name) if kind is Kind.LOG and not rows else None,
             **{each: counters.get(each, 0) for each in COUNTERS},
             last_event_at=moment_text(last_event),
             written_at=f"{metadata.chain[0].made_at:%FT%TZ}" if metadata.chain else None,

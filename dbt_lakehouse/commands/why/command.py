@@ -74,7 +74,7 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
     missing = [name for name in declared if name not in columns]
     if missing:
         answer.notes.append(
-            f"{', '.join(missing)}: not compared, for the tables were built before it was declared"
+            f"{', '.join(missing)}: not compared: the tables were built before it was declared"
         )
     if answer.reason is Reason.UNKNOWN and (deletes := deletes_without_set(reader, table, key)):
         answer.notes.append(

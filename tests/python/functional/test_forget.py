@@ -46,6 +46,7 @@ DIGEST: Final = 0xA7
 NUMBER: Final = 7_770_123_456_789
 OLD_NUMBER: Final = 7_770_123_456_788
 OTHER: Final = "ada_silver.other_events"
+FORMER: Final = "silver.former_changes"
 BRONZE: Final = "bronze.raw_payloads"
 MARKER: Final = "FORGET-ME-7f3a"
 NEEDLES: Final = [
@@ -202,7 +203,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         # As another target of the same bronze has it.
         lake.sql("create schema lake.ada_silver")
         lake.sql(f"create table lake.{OTHER} as select * from silver.other_events")
-        note(lake.spark, OTHER, noted({BRONZE: lake.marks("silver.other_events")[BRONZE]}))
+        # As a change log whose model is gone.
+        lake.sql(f"create table lake.{FORMER} (topic string) using iceberg")
+        for table in (OTHER, FORMER):
+            note(lake.spark, table, noted({BRONZE: lake.marks("silver.other_events")[BRONZE]}))
         # The snapshots that were read up to are gone, as after maintenance: a row that is changed
         # must not look like a new one for that.
         for table in (BRONZE, "silver.other_events"):
@@ -325,6 +329,8 @@ def test_what_can_not_be_taken_apart_is_not_begun(
 def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
     assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
     assert "note: ada_silver belongs to another target" in told.profile.text()
+    assert told.profile.unmodelled == [FORMER]
+    assert f"note: {FORMER}, which no model builds any more, keeps its rows" in told.profile.text()
     assert {*told.marks} == {told.bronze}
     # One that is behind would take the emptied rows for new.
     told.lake.sql(f"create table lake.{OTHER} (topic string) using iceberg")
@@ -334,7 +340,8 @@ def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told
         with pytest.raises(ForgetError, match=r"ada_silver[.]other_events, which no model"):
             told.forget("orders", {"order_id": 1})
     finally:
-        told.lake.sql(f"drop table lake.{OTHER} purge")
+        for table in (OTHER, FORMER):
+            told.lake.sql(f"drop table lake.{table} purge")
 
 
 def test_no_file_holds_any_of_it(told: Told) -> None:

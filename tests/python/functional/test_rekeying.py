@@ -195,8 +195,8 @@ def test_a_key_that_has_changed_at_the_source_is_declared_anew(paper: Paper) -> 
     (changed,) = paper.generate("orders").tables
     assert changed.changes == ["~ key: id -> id, tenant"]
     assert changed.notes == [
-        "the next dbt build makes orders_changes, orders and its histories anew of all events that"
-        " have landed; rows are told apart by id, tenant then"
+        "the next dbt build rebuilds orders_changes, orders and its histories from all landed"
+        " events; rows are then told apart by id, tenant"
     ]
     assert log.read_text().endswith("""\
         key={"id": "int", "tenant": "int"},

@@ -603,6 +603,6 @@ def test_what_does_not_fit_is_told_in_a_sentence(stock: Stock) -> None:
     assert outcomes["no_misfits_stock_changes_"].status == "warn"
     assert outcomes["no_misfits_stock_changes_"].message == (
         "silver.stock_changes.price: 2 values do not fit decimal(17,5), '1e-2147483648', 'much',"
-        " and are null in what is made of it (the log keeps the text); `lakehouse generate"
+        " and are null in tables made from it (the log keeps the text); `lakehouse generate"
         f" --topic {TOPIC}` writes a type that holds them, or says why not"
     )

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -37,11 +37,13 @@ from dbt_lakehouse.commands.status.facts import (
     Topic,
 )
 from dbt_lakehouse.commands.status.gathering import gather
+from dbt_lakehouse.commands.status.lake import TargetTables
 from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.live_keys import live_keys
 from dbt_lakehouse.commands.status.openmetrics import metrics, write_metrics
 from dbt_lakehouse.commands.status.places import PAYLOAD, Placed, placed_sql
 from dbt_lakehouse.commands.status.report import report_of
+from dbt_lakehouse.commands.status.similar_source import similar_source
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.reference.fold import Change, Position, fold
@@ -111,6 +113,29 @@ def test_the_numbers_are_those_of_the_tables(demo: Lake) -> None:
     assert orders.rows + (orders.absent_keys or 0) == len(log)
     outcomes = Counter(link.outcome for link in found.links)
     assert outcomes == {Outcome.WHOLE: len(found.links) - 2, Outcome.UNCHECKED: 2}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ([None, "ns", "Set"], "ns.set"),
+        ([None, None, "sets"], "ns.set"),
+        ([None, "ns", "carts"], None),
+        # Of the demo's own logs.
+        ([None, "iot", "Devices"], None),
+    ],
+)
+def test_a_log_without_events_is_told_of_a_source_named_alike(
+    demo: Lake, monkeypatch: pytest.MonkeyPatch, source: list[str | None], found: str | None
+) -> None:
+    name = "silver.devices_changes"
+    lake = TargetTables(demo.reader(), "silver")
+    declared = {**lake.declared(name), "sources": [source]}
+    monkeypatch.setattr(lake, "declared", lambda _: declared)
+    assert similar_source(lake, name) == found
+    tables = [replace(each, similar_source=found) for each in facts(demo).tables[:1]]
+    told = f"{tables[0].table} has no events, and no change log takes those of {found}: "
+    assert (told in report_of(replace(facts(demo), tables=tables)).text()) == (found is not None)
 
 
 # What is done to tables, and the sums that don't agree then, with their numbers.

@@ -33,7 +33,7 @@ def small_project(project: Path, tests: Iterable[str] = (), *, quarantine: bool 
     shared = project / "shared"
     others = [each for each in (shared / "tests").iterdir() if each.stem not in tests]
     if not quarantine:
-        others += (shared / "models" / "silver").glob("quarantined_payloads.*")
+        others += shared.rglob("quarantined_payloads.*")
     for file in [*(project / "models").glob("*/*.*"), *others]:
         file.unlink()
     settings = project / "dbt_project.yml"

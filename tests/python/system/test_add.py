@@ -2,8 +2,10 @@
 captures.
 """
 
+import re
 import shutil
 from pathlib import Path
+from shlex import quote
 from textwrap import indent
 from types import SimpleNamespace
 from typing import Any, cast
@@ -152,6 +154,14 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_and_lands_nothing(tmp_
         next(foresee(depot, Addition(["erp.billing.invoice"], captures)))
     with pytest.raises(GenerateError, match=r"--format maxwell_json: the topic .+ of another form"):
         next(foresee(depot, Addition([topic], captures, "maxwell_json")))
+    # The file in place of its topic.
+    other = tmp_path / "a file.txt"
+    other.write_text("no JSON")
+    for file, named in ((captures[0], topic), (str(other), "TOPIC")):
+        told = re.escape(f"`lakehouse add {named} --captures {quote(file)}` adds those of captured")
+        for taken in (add, foresee):
+            with pytest.raises(ConfigurationError, match=told):
+                next(taken(depot, Addition([file])))
 
 
 def texts_in(folder: Path) -> dict[str, str]:

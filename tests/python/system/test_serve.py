@@ -546,7 +546,7 @@ def test_the_catalog_itself_refuses_to_be_written(demo: Lake, tmp_path: Path) ->
         with pytest.raises(Py4JJavaError, match="READONLY") if refuses else nullcontext():
             connection.createStatement().execute(change)
         connection.close()
-    with pytest.raises(ConfigurationError, match=r"there is no lake yet, for .* is missing"):
+    with pytest.raises(ConfigurationError, match=r"there is no lake yet, because .* is missing"):
         read_only({CATALOG_URI: f"jdbc:sqlite:{tmp_path}/catalog.db"})
 
 

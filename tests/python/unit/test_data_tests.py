@@ -9,7 +9,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from test_model_run import declare
 
-from dbt_lakehouse.build.data_tests import node_to_test, refuse_other_gold
+from dbt_lakehouse.build.data_tests import mistakes, node_to_test, refuse_other_gold
 from dbt_lakehouse.build.kinds import TESTS
 from dbt_lakehouse.config.paths import ROOT
 
@@ -80,8 +80,8 @@ def test_all_tests_are_here() -> None:
         ("orders_history", HISTORY, "a history"),
         ("orders_changes", LOG, "a change log"),
         ("notes_changes", LOG, "a change log"),
-        ("report", (), "none that our macros make"),
-        ("own", (), "none that our macros make"),
+        ("report", (), "a table that our macros do not build"),
+        ("own", (), "a table that our macros do not build"),
     ],
 )
 def test_a_test_is_of_a_kind_of_tables(
@@ -126,3 +126,42 @@ def test_a_history_is_held_against_gold_of_its_log(current: str, told: str | Non
         return
     with pytest.raises(CompilationError, match=told):
         refuse_other_gold(GRAPH, history, relation(current))
+
+
+@pytest.mark.parametrize(
+    ("model", "test", "arguments", "told"),
+    [
+        ("orders", "uniqe_key", {}, "there is no data test uniqe_key (did you mean unique_key?)"),
+        ("orders", "no_misfits", {}, "no_misfits is a test of a change log, and orders is a gold"),
+        (
+            "orders",
+            "not_null_columns",
+            {"columns": ["ID", "amuont"]},
+            "not_null_columns names the column amuont (did you mean amount?), which the contract",
+        ),
+        ("orders", "unique_key", {}, None),
+        ("orders", "not_null", {}, None),
+        ("orders", "unique_combination", {"columns": ["id", "amount"]}, None),
+        ("own", "unique_combination", {"columns": ["any"]}, None),
+        ("own", "one_change_per_position", {"operations": ["delete"]}, None),
+    ],
+)
+def test_a_test_that_can_not_run_is_told_when_the_project_is_parsed(
+    model: str, test: str, arguments: dict[str, Any], told: str | None
+) -> None:
+    tested = GRAPH[f"model.{model}"]
+    tested.columns = {"id": None, "amount": None}
+    tested.contract = SimpleNamespace(enforced=model == "orders")
+    node = SimpleNamespace(
+        test_metadata=SimpleNamespace(name=test, namespace=None, kwargs=arguments),
+        attached_node=tested.unique_id,
+        package_name="shop",
+        original_file_path="models/gold/all.yml",
+    )
+    macros = [SimpleNamespace(name=f"test_{each}") for each in (*TESTS, "not_null")]
+    nodes = {**GRAPH, "test": node}
+    found = mistakes(nodes, macros, "shop")
+    assert [each.startswith(f"models/gold/all.yml, {model}: {told}") for each in found] == (
+        [True] if told else []
+    )
+    assert mistakes(nodes, macros, "another") == []

@@ -634,7 +634,7 @@ def test_what_is_told_of_misfits() -> None:
 
     assert said("amount", 9, "1.125", "2.375") == (
         "silver.orders_changes.amount: 9 values do not fit decimal(12,2), such as '1.125', '2.375',"
-        " and are null in what is made of it (the log keeps the text); `lakehouse generate --topic"
+        " and are null in tables made from it (the log keeps the text); `lakehouse generate --topic"
         ' shop.orders` writes a type that holds them, or says why not, and follow="widening" in'
         " the log's model lets builds do so"
     )
@@ -654,8 +654,8 @@ def test_what_is_told_of_misfits_of_a_masked_column() -> None:
     masked = log(columns={"pin": {"type": "int", "mask": "last4"}})
     of = misfits.Misfits("pin", 3, ["(masked)"], ["orders"])
     assert misfits.told("silver.orders_changes", masked, [of]) == (
-        "silver.orders_changes.pin: 3 values do not fit int, and are null in what"
-        " is made of it (bronze keeps the text); declare a type in its model that does"
+        "silver.orders_changes.pin: 3 values do not fit int, and are null in tables"
+        " made from it (bronze keeps the text); declare a type in its model that does"
     )
 
 

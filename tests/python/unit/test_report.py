@@ -163,7 +163,7 @@ def table(name: str, **more: Any) -> TableFacts:
             [table("gold.a")],
             {"landed": 1, "read": 1, "operations": {"insert": 2, "invalid": 1}},
             "good",
-            "1 message landed, 2 events decoded, all tables up to date, all 1 test passed.",
+            "1 message landed, 2 events decoded, all tables up to date, 1 test passed.",
         ),
         (
             [],
@@ -220,6 +220,13 @@ def table(name: str, **more: Any) -> TableFacts:
             [],
             [],
             {"run": run(error="interrupted")},
+            "look",
+            "The command was interrupted, nothing landed, 0 events decoded, no table in gold yet.",
+        ),
+        (
+            [],
+            [],
+            {"run": run(error="no space left")},
             "failed",
             "The command ended early, nothing landed, 0 events decoded, no table in gold yet.",
         ),

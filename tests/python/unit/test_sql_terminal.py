@@ -322,6 +322,13 @@ def test_what_was_meant(reader: Reader, query: str, sentence: str) -> None:
     assert told.startswith(sentence) and ("mean" in told) == ("mean" in sentence)
 
 
+def test_a_command_of_the_shell_is_no_query(reader: Reader) -> None:
+    written: list[bytes] = []
+    with pytest.raises(ConfigurationError, match=r"^\\d is a command of the shell, which"):
+        answer(reader, r" \d orders", "table", None, written.append)
+    assert not written
+
+
 def test_show_says_what_was_meant(reader: Reader) -> None:
     for table, choice, sentence in (
         ("ordrs", Choice(), "there is no table ordrs (did you mean gold.orders?)"),
