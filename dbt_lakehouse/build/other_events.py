@@ -234,7 +234,7 @@ def _log_time_corrections(
     knows its size and does not shuffle all events for the join.
     """
     if not of.is_building:
-        earlier = of.reads["log_times"] if of.goes_on else None
+        earlier = of.reads["log_times"] if of.context.tests_increment else None
         return f"({_corrections_sql(payloads, None, earlier)})"
     if not partitions:
         return None

@@ -25,9 +25,9 @@ def set_less_deletes(of: Compiling) -> str:
 
 def deleted_keys(of: Compiling) -> str:
     """The keys that new deletes without a set say are gone, with their remembered state."""
-    deletes, goes_on = of.reads["deletes"], of.goes_on
+    deletes, is_incremental = of.reads["deletes"], of.context.tests_increment
     if of.is_building:
         run = of.begin_run([deletes], merges=True)
-        deletes, goes_on = run.rows(deletes), run.is_incremental
-    remembered = of.this if goes_on else None
+        deletes, is_incremental = run.rows(deletes), run.is_incremental
+    remembered = of.this if is_incremental else None
     return render("deleted_keys", deletes=deletes, remembered=remembered, as_of=of.as_of)
