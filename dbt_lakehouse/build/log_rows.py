@@ -134,7 +134,7 @@ class LogRows:
             relations.append(self._decoded(found, keys))
         if found.added is not None or not relations:
             added = part(
-                "payloads", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
+                "payload_parts", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
             )
             relations.append(self.typed(added, keys))
         return f"(\n{render('log_events', relations=relations, head=_HEAD)}\n)"
@@ -143,11 +143,11 @@ class LogRows:
         """The events of payloads, decoded from the bytes by a function that knows the log."""
         format_sql = found.format or self._decoding.payload_format()
         conditions = declarations.payload_conditions(self.log)
-        payloads = part("payloads", "payloads_to_read", found, format_sql, conditions)
+        payloads = part("payload_parts", "payloads_to_read", found, format_sql, conditions)
         schemas = self._decoding.know_schemas_of(payloads, format_sql)
         function = self._decoding.lake.functions.log_function(self._name, self.log, keys, schemas)
         events = part(
-            "payloads",
+            "payload_parts",
             "events_in",
             payloads,
             format_sql,
@@ -155,7 +155,9 @@ class LogRows:
             [*_HEAD, "change"],
             more=["log_time"],
         )
-        return part("payloads", "wanted", events, found, declarations.event_conditions(self.log))
+        return part(
+            "payload_parts", "wanted", events, found, declarations.event_conditions(self.log)
+        )
 
     def read(self, of: NodeRun | AllThere, which: Part = Part.NEW, near: str | None = None) -> str:
         """Events of the log as decoded, see the function ``read``."""

@@ -192,7 +192,7 @@ def looked_events(of: Compiling) -> str:
     else:
         # Each payload's topic is matched against the patterns.
         format_sql = of.decoding.payload_format()
-    formatted = part("payloads", "formatted", payloads, format_sql)
+    formatted = part("payload_parts", "formatted", payloads, format_sql)
     return render(
         "other_events",
         payloads=formatted,

@@ -9,7 +9,7 @@ events finds the cause (``judge``):
                                 for rows would be merged, or deletes would miss their rows
     they had others before      and all since have the declared ones: the key was redeclared.
                                 The events before are typed by their own keys
-                                (dbt_lakehouse/build/sql/former_keys.sql)
+                                (dbt_lakehouse/build/sql/former_key_parts.sql)
     they were never those       and always the same: the key is the log author's choice. The log
                                 takes the events, and each run warns until the declaration names
                                 these keys

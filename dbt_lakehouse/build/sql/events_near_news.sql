@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The earlier events of the log that may lie behind a new event of the keys to place, in the log or
   by time; truncates among them apply to any key.
@@ -25,7 +24,7 @@
 )
 {%- endset %}
 select 1 as found
-from ({{ events.log_events(fold, near) | indent }})
+from ({{ event_parts.log_events(fold, near) | indent }})
 left semi join (select * from {{ judged }} where _unknown) using ({{ fold.key | join(', ') }})
 union all
 select 1

@@ -1,11 +1,10 @@
-{% import 'parts.sql' as parts %}
 {#
   The new events with the known states of their keys; for misplaced keys, their whole log.
 
   Arguments:
       fold: the Fold.
       new_events: SQL of the new events.
-      deletes: SQL as of events.remembered_deletes, or none.
+      deletes: SQL as of event_parts.remembered_deletes, or none.
       known, unsettled: relations of the known states, and of the keys that were looked up.
       misplaced: the relation of the misplaced keys, or none if there are none.
       log: the relation of all their events.

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The fold itself, from a relation of events to a CTE `states`: one row per key with the columns of
   the last applied event, `_max_occurred_at`, `_position`, `_is_state` (whether that is no event),
@@ -21,7 +20,7 @@
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
-      events: a relation of events, as of events.log_events.
+      events: a relation of events, as of event_parts.log_events.
       truncates: a relation of truncates (_position, _time), or none. For a log of several source
           tables, the events contain them.
       fills: whether any event may leave columns unchanged.

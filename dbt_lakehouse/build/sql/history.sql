@@ -1,6 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'events.sql' as parts_of_events %}
-{% import 'ordered.sql' as ordered %}
 {#
   The versions of the keys of a log, of all or of some.
 
@@ -16,8 +13,8 @@
       log: the change log, to select from.
       deletes: for a namespace, the deletes without a set; else none.
       keys: a relation with the key columns, or none for all.
-      events: a relation of the events to fold instead of the log's, as of events.log_events, or
-          none; the log is then read for truncates only.
+      events: a relation of the events to fold instead of the log's, as of
+          event_parts.log_events, or none; the log is then read for truncates only.
       as_of: the moment at which rows expire, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
@@ -28,11 +25,11 @@
 {% if events %}
 select * from {{ events }}
 {%- else %}
-{{ parts_of_events.all_events(fold, log, deletes, keys) }}
+{{ event_parts.all_events(fold, log, deletes, keys) }}
 {%- endif %}
 {% endset %}
 with
-{{ ordered.ranked(fold, log, to_fold) }},
+{{ ordered_parts.ranked(fold, log, to_fold) }},
 
 begun as (
     select

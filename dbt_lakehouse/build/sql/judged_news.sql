@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   For each key with new events, the first of them by place and by time; whether one belongs before
   the known state (`_before`), and whether only the log can tell (`_unknown`).

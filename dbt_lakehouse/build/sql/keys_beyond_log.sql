@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   How many misplaced keys have a known state that the log does not reach back to.
 

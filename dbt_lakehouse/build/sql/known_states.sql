@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The known states of some keys: the gold row of a live one, the remembered state of an absent one.
 

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Keys with an event that belongs before their known state, and the keys that are to be folded
   again anyway.
@@ -6,7 +5,7 @@
   Arguments:
       fold: the Fold.
       states: the relation of the new events' states, or none to leave them out.
-      deletes: SQL as of events.remembered_deletes, or none.
+      deletes: SQL as of event_parts.remembered_deletes, or none.
       known, unsettled: relations of the known states, and of the keys that were looked up.
       horizon: the purge horizon, as text, or none.
       refolded: a relation of keys, or none.

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The open versions of the keys with new events, and `_known_time`: no state of a version's key
   begins later. It is null if the history alone can't tell.

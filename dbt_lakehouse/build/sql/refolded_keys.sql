@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The keys that are folded from their whole log whatever their new events are. A key may occur more
   than once.

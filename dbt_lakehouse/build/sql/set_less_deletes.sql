@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   Aerospike's deletes without a set.
 
@@ -15,7 +14,7 @@ final as (
         get_json_object(record_key, '$.digest') as _digest,
         operation as _operation,
         occurred_at as _occurred_at,
-        {{ parts.event_position('other_events') | indent(8) }} as _position,
+        {{ payload_parts.event_position('other_events') | indent(8) }} as _position,
         timestamp as _kafka_timestamp
     from other_events
     where

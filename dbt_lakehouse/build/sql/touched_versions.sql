@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'events.sql' as events %}
 {#
   The keys whose rows a run rebuilds, in a history or in a gold table that keeps deleted rows.
 
@@ -17,7 +15,7 @@
       as_of: the moment at which rows expire, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
-select {{ key_list }} from ({{ events.log_events(fold, new) | indent }})
+select {{ key_list }} from ({{ event_parts.log_events(fold, new) | indent }})
 {% if resting %}
 union
 {{ resting }}
@@ -43,7 +41,7 @@ union
 {# All keys: even without a current version, a truncate may separate events of one instant; by
    source time, it also deletes events behind it. #}
 select {{ key_list }}
-from ({{ events.log_events(fold, log) | indent }})
+from ({{ event_parts.log_events(fold, log) | indent }})
 where exists (
     select 1
     from {{ new }} as changes

@@ -6,7 +6,7 @@
       table: the table.
       fold: the Fold.
       truncates: the truncates of the snapshots, fold.Truncate.
-      events: the new events, as of events.log_events.
+      events: the new events, as of event_parts.log_events.
 #}
 select count(*) as keys
 from {{ table }} as held

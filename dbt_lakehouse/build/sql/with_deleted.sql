@@ -1,4 +1,3 @@
-{% import 'ordered.sql' as ordered %}
 {#
   The rows of a gold table that keeps deleted rows: the live ones, and for each other key its last
   row, with its deletion time, `_deleted_at`.
@@ -11,7 +10,7 @@
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
-      events: SQL as of events.all_events.
+      events: SQL as of event_parts.all_events.
       live: SQL of the live rows, as of fold.sql.
       last: the same for the last rows, from the events of the relation `last_lives`.
 #}
@@ -22,7 +21,7 @@ with live as (
 
 ordered as (
     with
-    {{ ordered.ranked(
+    {{ ordered_parts.ranked(
         fold, log, 'select * from ' ~ events ~ ' left anti join live using (' ~ key_list ~ ')'
     ) | indent }}
 

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {# Parts of statements that compare a table with the plain Python references. #}
 
 {# The columns as an array of texts, each by itself: null and absent are the same. #}

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-
 {#
   The condition that a truncate stands for a full snapshot that has read the key, and therefore ends
   no version of it. The next event is then a whole row that was read, and not older by its time.
@@ -20,14 +18,14 @@ coalesce(
 
 {#
   The events of a log in the order in which a key's rows follow each other (fold.sql): common table
-  expressions up to `ranked`, which has the columns of events.log_events, `_epoch` (the number of
-  truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
+  expressions up to `ranked`, which has the columns of event_parts.log_events, `_epoch` (the number
+  of truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
   `_rank`, by key. A truncate is a delete of each key that it deleted.
 
   Arguments:
       fold: the Fold.
       log: the change log, to select from.
-      log_events: SQL as of events.all_events.
+      log_events: SQL as of event_parts.all_events.
 #}
 {% macro ranked(fold, log, log_events) %}
 {% set key_list = fold.key | join(', ') %}

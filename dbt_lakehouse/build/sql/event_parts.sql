@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-
 {#
   The events of a change log in the fold's form: key, columns, and `_operation`, `_occurred_at`,
   `_guard_time` (the time that later events are compared with), `_position`, `_expires_at`,
