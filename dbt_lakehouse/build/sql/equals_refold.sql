@@ -11,11 +11,10 @@
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the table was built for, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
 {# The reference's result for the changes of each key. #}
 {% macro of_each_key(reference, name) %}
 select
-    {{ key_list }},
+    {{ fold.key_list }},
     {{ reference }}(
         collect_list(_change),
         {{ fold.order_by_source_time | lower }},
@@ -23,7 +22,7 @@ select
         {{ fold.partial | lower }}
     ) as {{ name }}
 from changes
-group by {{ key_list }}
+group by {{ fold.key_list }}
 {%- endmacro %}
 with all_changes as (
     {{ reference_parts.changes(fold, log, deletes) | indent }}
@@ -39,7 +38,7 @@ expected as (
 
 live as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         _state
     from expected
     where _state.is_live

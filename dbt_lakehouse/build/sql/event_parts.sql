@@ -12,7 +12,6 @@
       keys: a relation with the key columns, to take only their events, or none for all.
 #}
 {% macro log_events(fold, changes, deletes=none, keys=none) %}
-{% set key_list = fold.key | join(', ') %}
 {% set no_names = 'cast(null as array<string>)' %}
 select
     {{ (fold.key + fold.columns) | join(', ') }},
@@ -27,7 +26,7 @@ select
         as _unchanged_columns
 from {{ changes }} as changes
 {% if keys %}
-left semi join {{ keys }} using ({{ key_list }})
+left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 where
     _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
@@ -61,7 +60,7 @@ select * from (
         {% endfor %}
 )
 {% if keys %}
-left semi join {{ keys }} using ({{ key_list }})
+left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 {% endif %}
 {% if deletes %}

@@ -11,7 +11,6 @@
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the history was built for, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
 {% set compared = fold.columns + ['_position'] %}
 {# Gold rejects late events, and a history puts them in their place: a column that an event leaves
    unchanged may then have the value of another event. #}
@@ -27,7 +26,7 @@ changes as (
 
 expected as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         explode(reference_history(
             collect_list(_change),
             {{ fold.order_by_source_time | lower }},
@@ -44,12 +43,12 @@ expected as (
 
         )) as _version
     from changes
-    group by {{ key_list }}
+    group by {{ fold.key_list }}
 ),
 
 history as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         is_current = (valid_to is null) as _is_consistent,
         struct(
             unix_micros(valid_from) as valid_from,

@@ -18,7 +18,7 @@ select
     cast(null as timestamp) as _known_time
     {% endif %}
 from {{ own }}
-left semi join {{ news }} using ({{ fold.key | join(', ') }})
+left semi join {{ news }} using ({{ fold.key_list }})
 where
     is_current
     and {{ parts.is_in_key_ranges(fold.key[0], ranges) }}

@@ -9,7 +9,7 @@
       remembered: for a gold table of a namespace, `deleted_keys`, to select from; else none.
       sequence: the sequence number up to which the model has read `deleted_keys`.
 #}
-select {{ fold.key | join(', ') }}
+select {{ fold.key_list }}
 from ({{ event_parts.log_events(fold, new) | indent }})
 {% if new_deletes %}
 union all

@@ -10,7 +10,7 @@
 #}
 select count(*) as keys
 from {{ table }} as held
-left anti join {{ events }} as events using ({{ fold.key | join(', ') }})
+left anti join {{ events }} as events using ({{ fold.key_list }})
 where
     {% for each in truncates %}
     (

@@ -14,7 +14,6 @@
       live: SQL of the live rows, as of fold.sql.
       last: the same for the last rows, from the events of the relation `last_lives`.
 #}
-{% set key_list = fold.key | join(', ') %}
 with live as (
     {{ live | indent }}
 ),
@@ -22,13 +21,13 @@ with live as (
 ordered as (
     with
     {{ ordered_parts.ranked(
-        fold, log, 'select * from ' ~ events ~ ' left anti join live using (' ~ key_list ~ ')'
+        fold, log, 'select * from ' ~ events ~ ' left anti join live using (' ~ fold.key_list ~ ')'
     ) | indent }}
 
     select
         *,
         max(if(_operation <> 'delete', struct(_rank, _epoch), null)) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
         ) as _last_write
     from ranked
 ),
@@ -46,7 +45,7 @@ last_rows as (
 
 ends as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         max(_guard_time) as _newest_time,
         min_by(
             struct(
@@ -59,12 +58,12 @@ ends as (
             where _rank > _last_write._rank or (_last_write is null and not _is_end)
         ) as _end
     from ordered
-    group by {{ key_list }}
+    group by {{ fold.key_list }}
 ),
 
 deleted as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {% for column in fold.columns %}
         if(last_rows._position is null, _end.{{ column }}, last_rows.{{ column }}) as {{ column }},
         {% endfor %}
@@ -79,7 +78,7 @@ deleted as (
         -- Neither is null of a live row alone.
         coalesce(least(_end._time, last_rows._expires_at), timestamp_micros(0)) as _deleted_at
     from ends
-    left join last_rows using ({{ key_list }})
+    left join last_rows using ({{ fold.key_list }})
     where _end is not null or last_rows._position is not null
 )
 
