@@ -12,14 +12,13 @@ from dbt_lakehouse.declared.columns import is_beside, quoted
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.runs.source_filter import IS_CHANGE
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
 Keys = Sequence[Sequence[str]]
 """The names that record keys may have, a list for each key; empty for any."""
 
-# Whether an event changes a row.
-_IS_CHANGE: Final = "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')"
 # The columns of an event that its row does not contain.
 _HEAD: Final = (
     "event_index",
@@ -65,7 +64,7 @@ def _changes_of(log: Log) -> list[str]:
     """The conditions on events that change a row of a log. Only logs that reconcile snapshots
     take those of snapshots.
     """
-    return [_IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
+    return [IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
 
 
 def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInput:

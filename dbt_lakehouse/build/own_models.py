@@ -4,6 +4,7 @@ and deletes that are of no single table.
 
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.templates import render
+from python_udfs.registry import AEROSPIKE_FORMATS
 
 
 def quarantined_payloads(of: Compiling) -> str:
@@ -20,7 +21,7 @@ def quarantined_payloads(of: Compiling) -> str:
 def set_less_deletes(of: Compiling) -> str:
     """Aerospike's deletes without a set, which concern all tables of their namespace."""
     events = of.new_rows(of.reads["events"], wanted="set_less_deletes")
-    return render("set_less_deletes", events=events)
+    return render("set_less_deletes", events=events, formats=AEROSPIKE_FORMATS)
 
 
 def deleted_keys(of: Compiling) -> str:

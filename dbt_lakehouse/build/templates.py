@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes
 
-from dbt_lakehouse.texts import sql_text
+from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.core.events import OF_ROWS
 
 FOLDER: Final = Path(__file__).parent / "sql"
 
@@ -26,6 +27,7 @@ def of_folder(folder: Path) -> Environment:
         autoescape=False,
     )
     found.filters["literal"] = sql_text
+    found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
     names = sorted(path.stem for path in folder.glob("*parts.sql"))
     found.globals.update({name: _Parts(found, name) for name in names})
     return found

@@ -26,6 +26,7 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.texts import counted, sql_texts
+from python_udfs.core.events import OF_ROWS
 
 ANY: Final = "*"
 _REFUSED: Final = "a message key of other columns than declared"
@@ -152,7 +153,7 @@ from (
     select *, json_object_keys(record_key) as names from {events}
 ) as events
 where
-    operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    operation in ({sql_texts(OF_ROWS)})
     and record_key is not null{conditions}
 group by topic, partition, source_database, source_schema, source_table, names
 order by count(*) desc

@@ -29,7 +29,7 @@ from {{ changes }} as changes
 left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 where
-    _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    _operation in ({{ operations_of_rows }})
     {% for column in fold.key %}
     and {{ column }} is not null
     {% endfor %}
@@ -194,5 +194,5 @@ from {{ changes }} as changes
         ),
         step -> step._columns is not null
     )) step as _columns, _step
-where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+where _operation in ({{ operations_of_rows }})
 {%- endmacro %}

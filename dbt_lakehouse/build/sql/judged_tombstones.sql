@@ -15,7 +15,7 @@ events as (
         {{ tombstone_parts.message_key() | indent(8) }} as message_key
     from {{ events | indent }} as events
     where
-        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+        operation in ({{ operations_of_rows }})
         and not {{ tombstone_parts.says_nothing() | indent(8) }}
 ),
 

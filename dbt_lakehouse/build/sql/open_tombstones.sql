@@ -14,7 +14,7 @@ with events as (
     from {{ events | indent }} as events
     where
         (
-            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            operation in ({{ operations_of_rows }}, 'tombstone')
             or (operation = 'invalid' and event_index = 1)
         )
 ),

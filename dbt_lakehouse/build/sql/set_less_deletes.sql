@@ -3,6 +3,7 @@
 
   Arguments:
       events: the new rows of other_events.
+      formats: those of records.
 #}
 with other_events as (
     select * from {{ events }}
@@ -18,9 +19,7 @@ final as (
         timestamp as _kafka_timestamp
     from other_events
     where
-        format in (
-            'aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json', 'aerospike_avro'
-        )
+        format in ({{ formats | map('literal') | join(', ') }})
         and operation = 'delete'
         and source_table is null
 )

@@ -36,7 +36,7 @@ from (
             {{ payload_parts.event_position('earlier') | indent(12) }} as position
         from {{ earlier }} as earlier
         where
-            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            operation in ({{ operations_of_rows }}, 'tombstone')
     )
 
     select

@@ -60,7 +60,7 @@ events as (
         {{ parts.known_time() | indent(8) }} as _time
     from {{ log }}
     left semi join probes using ({{ key_list }})
-    where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    where _operation in ({{ operations_of_rows }})
     union all
     -- A truncate takes the row of every key away.
     select
