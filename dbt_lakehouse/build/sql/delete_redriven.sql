@@ -18,6 +18,6 @@ where
     and not exists (
         select 1 from redrive_events as event
         where
-            {{ redrive_parts.same_event('target', 'event') }}
+            {{ parts.is_same_event('target', 'event') }}
             and {{ redrive_parts.same_error('target', 'event') }}
     )

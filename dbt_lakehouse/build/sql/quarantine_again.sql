@@ -26,5 +26,5 @@ where
     event.operation = 'invalid'
     and not exists (
         select 1 from {{ quarantine }} as already
-        where {{ redrive_parts.same_event('already', 'event') }}
+        where {{ parts.is_same_event('already', 'event') }}
     )

@@ -8,7 +8,7 @@
 select redrive_events.*, 'redrive' as added_by
 from redrive_events
 left anti join {{ events }} as already
-    on {{ redrive_parts.same_event('already', 'redrive_events') }}
+    on {{ parts.is_same_event('already', 'redrive_events') }}
     and (
         already.operation <> 'invalid'
         or {{ redrive_parts.same_error('already', 'redrive_events') }}
@@ -16,5 +16,5 @@ left anti join {{ events }} as already
 -- What was good before stands in change logs.
 {% for log in logs %}
 left anti join {{ log }} as log_{{ loop.index }}
-    on {{ redrive_parts.same_event('log_' ~ loop.index ~ '._position', 'redrive_events') }}
+    on {{ parts.is_same_event('log_' ~ loop.index ~ '._position', 'redrive_events') }}
 {% endfor %}
