@@ -22,7 +22,7 @@ TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models shared
-PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests tools
+PYTHON_CODE := dbt dbt_lakehouse python_udfs local_kafka tests tools
 
 # The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
 # For another target or profile, call dbt or lakehouse yourself.

@@ -42,13 +42,11 @@ class Compiling(Compiled):
     """A model that dbt compiles to run it, to show it, or for a unit test.
 
     ``reads`` maps names to the relations that it reads, ``declared`` is the part of the
-    declaration that its meta keeps. ``goes_on``: whether the SQL of a model that is not run is to
-    be that of an existing table.
+    declaration that its meta keeps.
     """
 
     reads: Mapping[str, Any]
     declared: Mapping[str, Any]
-    goes_on: bool
 
     @property
     def this(self) -> Any:

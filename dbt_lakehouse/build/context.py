@@ -44,6 +44,13 @@ class Context:
         return self._command not in COMMANDS_THAT_ONLY_COMPILE and self._kind != "unit_test"
 
     @property
+    def tests_increment(self) -> bool:
+        """Whether a unit test is of the SQL for an existing table: it overrides dbt's macro
+        ``is_incremental``.
+        """
+        return self._kind == "unit_test" and bool(self.of["dbt"]["is_incremental"]())
+
+    @property
     def makes_anew(self) -> bool:
         """Whether the model's table is rebuilt in any case, by an option of the command or the
         model's config.

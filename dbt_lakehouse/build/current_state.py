@@ -37,8 +37,10 @@ def fold_of_all(fold: Fold, changes: Any, deletes: Any, as_of: str) -> str:
     return render(
         "fold",
         fold=fold,
-        events=f"({part('events', 'all_events', fold, changes, deletes)})",
-        truncates=None if fold.namespace else f"({part('events', 'truncates', fold, changes)})",
+        events=f"({part('event_parts', 'all_events', fold, changes, deletes)})",
+        truncates=None
+        if fold.namespace
+        else f"({part('event_parts', 'truncates', fold, changes)})",
         fills=fold.may_leave,
         doubts=False,
         as_of=as_of,
@@ -166,7 +168,7 @@ class CurrentState(Folding):
             deletes = None
         lake.sql.define(
             self.view("events"),
-            part("events", "all_events", fold, log, deletes, None, self._meets_truncates),
+            part("event_parts", "all_events", fold, log, deletes, None, self._meets_truncates),
         )
         of.keep_truncates(truncates, rebuild=True)
         states = self.view("states")
@@ -285,7 +287,7 @@ class Increment:
             return None
         sequence = self._run.sequence_read(self._of.table)
         return part(
-            "events", "remembered_deletes", self._fold.namespace, self._remembered, sequence
+            "event_parts", "remembered_deletes", self._fold.namespace, self._remembered, sequence
         )
 
     def _finds_new_deletes(self) -> bool:
@@ -339,7 +341,7 @@ class Increment:
         """The log's new events. A small run has them in one partition, so that the fold is one
         task without a shuffle.
         """
-        events = part("events", "log_events", self._fold, self._run.rows(self._log))
+        events = part("event_parts", "log_events", self._fold, self._run.rows(self._log))
         hint = "/*+ coalesce(1) */ " if self._run.is_small else ""
         return f"select {hint}* from ({events})"
 

@@ -29,7 +29,7 @@ class Decoding:
         """
         rules = topic_rules(self.topics)
         whens = [None if rule.when is None else condition_sql(rule.when) for rule in rules]
-        return part("payloads", "payload_format", list(zip(rules, whens, strict=True)))
+        return part("payload_parts", "payload_format", list(zip(rules, whens, strict=True)))
 
     def know_schemas_of(self, payloads: str, format_sql: str) -> bool:
         """Find the registry schemas that payloads name, for the functions that decode in this
@@ -52,10 +52,10 @@ class Decoding:
         format_sql = read.format or self.payload_format()
         payloads = None
         if read.payloads is not None and read.topics != []:
-            payloads = part("payloads", "payloads_to_read", read, format_sql, [*of_payloads])
+            payloads = part("payload_parts", "payloads_to_read", read, format_sql, [*of_payloads])
             self.know_schemas_of(payloads, format_sql)
         return part(
-            "payloads", "events_of", read, payloads, format_sql, [*of_payloads], [*of_events]
+            "payload_parts", "events_of", read, payloads, format_sql, [*of_payloads], [*of_events]
         )
 
     def decoded_events(self, payloads: str) -> str:
@@ -66,6 +66,6 @@ class Decoding:
         headers.
         """
         format_sql = self.payload_format()
-        formatted = part("payloads", "formatted", payloads, format_sql)
+        formatted = part("payload_parts", "formatted", payloads, format_sql)
         self.know_schemas_of(formatted, format_sql)
-        return part("payloads", "events_in", formatted, format_sql)
+        return part("payload_parts", "events_in", formatted, format_sql)

@@ -16,7 +16,7 @@ from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 
 def rows_sql(of: Fold, log: Any, events: str, live: str, as_of: str) -> str:
     """The SQL of the rows, live and deleted. ``log``: the change log, to select from; ``events``:
-    SQL as of events.all_events; ``live``: SQL of the live rows.
+    SQL as of event_parts.all_events; ``live``: SQL of the live rows.
     """
     last = render(
         "fold",
@@ -38,7 +38,7 @@ def live_sql(of: Fold, log: Any, events: str, as_of: str) -> str:
         "fold",
         fold=of,
         events=events,
-        truncates=None if of.namespace else f"({part('events', 'truncates', of, log)})",
+        truncates=None if of.namespace else f"({part('event_parts', 'truncates', of, log)})",
         fills=of.may_leave,
         doubts=False,
         as_of=as_of,
@@ -51,7 +51,7 @@ def rows_of_all(of: Fold, log: Any, deletes: Any, as_of: str) -> str:
     """The SQL of a table of all events of a log: what `dbt show` shows and unit tests test.
     ``deletes`` is the table of deletes without a set; None unless the table is of a namespace.
     """
-    events = f"({part('events', 'all_events', of, log, deletes)})"
+    events = f"({part('event_parts', 'all_events', of, log, deletes)})"
     return rows_sql(of, log, events, live_sql(of, log, events, as_of), as_of)
 
 
@@ -98,7 +98,7 @@ class WithDeletedRows(Refolding):
         deletes = None
         if self.fold.namespace is not None:
             deletes = self.read(self.run.upstreams[1])
-        return part("events", "all_events", self.fold, self.changes, deletes, keys)
+        return part("event_parts", "all_events", self.fold, self.changes, deletes, keys)
 
     def rows_to_lose(self) -> str:
         """The existing rows. Those of deletes without a set are left out: the log does not have

@@ -24,7 +24,7 @@ class HistoryNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.events: Final = table.view("known_and_news")
-        """The view of the events to fold, with the columns of events.log_events."""
+        """The view of the events to fold, with the columns of event_parts.log_events."""
         self.ranges: list[list[str]] = []
         """The ranges of the keys, as SQL."""
 
@@ -47,7 +47,7 @@ class HistoryNews:
         table, sql = self._table, self._table.lake.sql
         fold = table.fold
         news, known, judged = (table.view(name) for name in ("news", "open", "judged"))
-        if not sql.evaluate(news, part("events", "log_events", fold, table.new_changes)):
+        if not sql.evaluate(news, part("event_parts", "log_events", fold, table.new_changes)):
             return False
         self.ranges = sql.hold_key_ranges_of(table.view("folded"), news, fold.key[0])
         own = table.lake.catalog.pinned_own(table.this)

@@ -12,14 +12,13 @@ from dbt_lakehouse.declared.columns import is_beside, quoted
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.runs.source_filter import IS_CHANGE
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
 Keys = Sequence[Sequence[str]]
 """The names that record keys may have, a list for each key; empty for any."""
 
-# Whether an event changes a row.
-_IS_CHANGE: Final = "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')"
 # The columns of an event that its row does not contain.
 _HEAD: Final = (
     "event_index",
@@ -65,7 +64,7 @@ def _changes_of(log: Log) -> list[str]:
     """The conditions on events that change a row of a log. Only logs that reconcile snapshots
     take those of snapshots.
     """
-    return [_IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
+    return [IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
 
 
 def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInput:
@@ -134,7 +133,7 @@ class LogRows:
             relations.append(self._decoded(found, keys))
         if found.added is not None or not relations:
             added = part(
-                "payloads", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
+                "payload_parts", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
             )
             relations.append(self.typed(added, keys))
         return f"(\n{render('log_events', relations=relations, head=_HEAD)}\n)"
@@ -143,11 +142,11 @@ class LogRows:
         """The events of payloads, decoded from the bytes by a function that knows the log."""
         format_sql = found.format or self._decoding.payload_format()
         conditions = declarations.payload_conditions(self.log)
-        payloads = part("payloads", "payloads_to_read", found, format_sql, conditions)
+        payloads = part("payload_parts", "payloads_to_read", found, format_sql, conditions)
         schemas = self._decoding.know_schemas_of(payloads, format_sql)
         function = self._decoding.lake.functions.log_function(self._name, self.log, keys, schemas)
         events = part(
-            "payloads",
+            "payload_parts",
             "events_in",
             payloads,
             format_sql,
@@ -155,7 +154,9 @@ class LogRows:
             [*_HEAD, "change"],
             more=["log_time"],
         )
-        return part("payloads", "wanted", events, found, declarations.event_conditions(self.log))
+        return part(
+            "payload_parts", "wanted", events, found, declarations.event_conditions(self.log)
+        )
 
     def read(self, of: NodeRun | AllThere, which: Part = Part.NEW, near: str | None = None) -> str:
         """Events of the log as decoded, see the function ``read``."""

@@ -213,7 +213,7 @@ class LookUp:
         self._lake.sql.evaluate(
             view("log"),
             part(
-                "events",
+                "event_parts",
                 "all_events",
                 self._fold,
                 self._log,

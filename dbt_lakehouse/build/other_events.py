@@ -192,7 +192,7 @@ def looked_events(of: Compiling) -> str:
     else:
         # Each payload's topic is matched against the patterns.
         format_sql = of.decoding.payload_format()
-    formatted = part("payloads", "formatted", payloads, format_sql)
+    formatted = part("payload_parts", "formatted", payloads, format_sql)
     return render(
         "other_events",
         payloads=formatted,
@@ -234,7 +234,7 @@ def _log_time_corrections(
     knows its size and does not shuffle all events for the join.
     """
     if not of.is_building:
-        earlier = of.reads["log_times"] if of.goes_on else None
+        earlier = of.reads["log_times"] if of.context.tests_increment else None
         return f"({_corrections_sql(payloads, None, earlier)})"
     if not partitions:
         return None

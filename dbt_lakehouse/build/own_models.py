@@ -4,6 +4,7 @@ and deletes that are of no single table.
 
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.templates import render
+from python_udfs.registry import AEROSPIKE_FORMATS
 
 
 def quarantined_payloads(of: Compiling) -> str:
@@ -20,14 +21,14 @@ def quarantined_payloads(of: Compiling) -> str:
 def set_less_deletes(of: Compiling) -> str:
     """Aerospike's deletes without a set, which concern all tables of their namespace."""
     events = of.new_rows(of.reads["events"], wanted="set_less_deletes")
-    return render("set_less_deletes", events=events)
+    return render("set_less_deletes", events=events, formats=AEROSPIKE_FORMATS)
 
 
 def deleted_keys(of: Compiling) -> str:
     """The keys that new deletes without a set say are gone, with their remembered state."""
-    deletes, goes_on = of.reads["deletes"], of.goes_on
+    deletes, is_incremental = of.reads["deletes"], of.context.tests_increment
     if of.is_building:
         run = of.begin_run([deletes], merges=True)
-        deletes, goes_on = run.rows(deletes), run.is_incremental
-    remembered = of.this if goes_on else None
+        deletes, is_incremental = run.rows(deletes), run.is_incremental
+    remembered = of.this if is_incremental else None
     return render("deleted_keys", deletes=deletes, remembered=remembered, as_of=of.as_of)

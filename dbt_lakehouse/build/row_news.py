@@ -20,7 +20,7 @@ class RowNews:
         self._table: Final = table
         self._log: Final = table.run.upstreams[0]
         self.steps: Final = table.view("known_steps")
-        """The view of the steps to count, with the columns of events.row_steps."""
+        """The view of the steps to count, with the columns of event_parts.row_steps."""
 
     @property
     def _may_suffice(self) -> bool:
@@ -37,7 +37,9 @@ class RowNews:
         table = self._table
         own = table.lake.catalog.pinned_own(table.this)
         news = table.view("news")
-        table.lake.sql.evaluate(news, part("events", "row_steps", table.fold, table.new_changes))
+        table.lake.sql.evaluate(
+            news, part("event_parts", "row_steps", table.fold, table.new_changes)
+        )
         if not self._come_last(own, news):
             return False
         table.lake.sql.define(

@@ -1,14 +1,17 @@
-"""The SQL templates of models: files in ``sql/``, one for each statement.
+"""The SQL templates of models: files in ``sql/``, one for each statement. What statements share
+are the macros of the files whose names end in ``parts``; every template has them by these names.
 
 An undefined name in a template is an error, never an empty text.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes
 
-from dbt_lakehouse.texts import sql_text
+from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.core.events import OF_ROWS
 
 FOLDER: Final = Path(__file__).parent / "sql"
 
@@ -24,7 +27,21 @@ def of_folder(folder: Path) -> Environment:
         autoescape=False,
     )
     found.filters["literal"] = sql_text
+    found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
+    names = sorted(path.stem for path in folder.glob("*parts.sql"))
+    found.globals.update({name: _Parts(found, name) for name in names})
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The macros of a file of parts, as attributes. The file is read when the first one is used."""
+
+    environment: Environment
+    name: str
+
+    def __getattr__(self, macro: str) -> Any:
+        return getattr(self.environment.get_template(f"{self.name}.sql").module, macro)
 
 
 _TEMPLATES: Final = of_folder(FOLDER)
@@ -41,8 +58,5 @@ def parsed(template: str) -> nodes.Template:
 
 
 def part(file: str, name: str, /, *arguments: Any, **named: Any) -> str:
-    """A part of a statement: a template macro in one of the files of parts (``parts``,
-    ``events``).
-    """
-    module = _TEMPLATES.get_template(f"{file}.sql").module
-    return str(getattr(module, name)(*arguments, **named))
+    """A part of a statement: a macro of one of the files of parts, such as ``event_parts``."""
+    return str(getattr(_TEMPLATES.globals[file], name)(*arguments, **named))

@@ -6,9 +6,9 @@ from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared.columns import quoted
+from dbt_lakehouse.runs.source_filter import CHANGES
 from python_udfs.core.row_images import PARTIAL
 
-_OF_ROWS: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
 _OF_RECORDS: Final = ("upsert", "delete")
 
 
@@ -37,6 +37,6 @@ def one_change_per_position(of: DataTest) -> str:
     """Selects duplicate changes, and operations that change no row of the source."""
     operations = of.arguments["operations"]
     if not operations:
-        operations = _OF_ROWS if of.log()["namespace"] is None else _OF_RECORDS
+        operations = CHANGES if of.log()["namespace"] is None else _OF_RECORDS
     near = of.near_added_rows("_position.*", "_position.")
     return render("one_change_per_position", table=of.table, near=near, operations=operations)

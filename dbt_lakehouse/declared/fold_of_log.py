@@ -63,6 +63,11 @@ class Fold:
     """The order of the log that goes before Kafka's (``source_order``); empty without one."""
 
     @property
+    def key_list(self) -> str:
+        """The key columns as a list in SQL."""
+        return ", ".join(self.key)
+
+    @property
     def position_type(self) -> str:
         """The type of positions in the log."""
         return position_type(bool(self.order_by))

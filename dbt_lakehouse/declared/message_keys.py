@@ -9,7 +9,7 @@ events finds the cause (``judge``):
                                 for rows would be merged, or deletes would miss their rows
     they had others before      and all since have the declared ones: the key was redeclared.
                                 The events before are typed by their own keys
-                                (dbt_lakehouse/build/sql/former_keys.sql)
+                                (dbt_lakehouse/build/sql/former_key_parts.sql)
     they were never those       and always the same: the key is the log author's choice. The log
                                 takes the events, and each run warns until the declaration names
                                 these keys
@@ -26,6 +26,7 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.texts import counted, sql_texts
+from python_udfs.core.events import OF_ROWS
 
 ANY: Final = "*"
 _REFUSED: Final = "a message key of other columns than declared"
@@ -152,7 +153,7 @@ from (
     select *, json_object_keys(record_key) as names from {events}
 ) as events
 where
-    operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    operation in ({sql_texts(OF_ROWS)})
     and record_key is not null{conditions}
 group by topic, partition, source_database, source_schema, source_table, names
 order by count(*) desc

@@ -13,6 +13,7 @@ from typing import Any, Final
 from dbt_lakehouse.lake.tables import LOOKED, Snapshot, Table
 from dbt_lakehouse.runs.marks import Reading, Window
 from dbt_lakehouse.texts import sql_texts
+from python_udfs.core.events import OF_ROWS, TRUNCATE
 
 PROPERTY: Final = "lakehouse.news"
 
@@ -24,7 +25,7 @@ _MOST_PAIRS: Final = 5000
 SOURCE: Final = ("source_database", "source_schema", "source_table")
 """The columns of an event that identify its source table."""
 
-CHANGES: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
+CHANGES: Final = (*OF_ROWS, TRUNCATE)
 """The operations that change a row."""
 IS_CHANGE: Final = f"operation in ({sql_texts(CHANGES)})"
 OPERATIONS: Final = (*CHANGES, "tombstone", "message", "schema_change", "invalid")

@@ -17,7 +17,8 @@
         {%- endif %}
         using {{ config.get('file_format', 'iceberg') }}
         {{ options_clause() }}
-        {{ tblproperties_clause() }}
+        {#- The model's properties, and the declaration, which a rebuilt table has at once. #}
+        {{ adapter.properties_clause(this, config.get('tblproperties')) }}
         {{ partition_cols(label='partitioned by') }}
         {{ clustered_cols(label='clustered by') }}
         {{ location_clause() }}

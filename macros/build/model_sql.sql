@@ -12,16 +12,8 @@
     {%- if declared -%}
         {{- config(materialized=kind, meta=declared) -}}
     {%- endif -%}
-    {{ adapter.model_sql(kind, context, reads, declared, dbt.goes_on()) }}
+    {{ adapter.model_sql(kind, context, reads, declared) }}
 {%- endmacro %}
-
-{#
-  Whether a model that is not run has the SQL for an existing table, to which it only adds rows; a
-  unit test overrides it. A run finds this out by itself.
-#}
-{% macro goes_on() %}
-    {{ return(false) }}
-{% endmacro %}
 
 {#
   The rows that were committed to an append-only table since the running model last read it, to

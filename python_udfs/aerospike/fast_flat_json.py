@@ -24,9 +24,8 @@ from python_udfs.aerospike.fast_writes import (
     event_columns,
 )
 from python_udfs.core.events import EventColumns
-from python_udfs.core.fast_path import Format, Messages, Names
-from python_udfs.core.limits import MAX_DEPTH
-from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.core.fast_path import MAX_BYTES, Format, Messages, Names
+from python_udfs.text.json_lines import FAILURES, FLAT_BYTES, may_be_deep, read_lines
 
 _HEAD: Final = b'{"metadata":{"namespace":'
 _KEY: Final = ("namespace", "set", "userKey", "digest")
@@ -36,10 +35,6 @@ _PROPERTIES: Final = frozenset({*_KEY, "msg", *_NUMBERS})
 _load = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_lines = msgspec.json.Encoder(decimal_format="number").encode_lines
 
-# All of a batch are in memory at once.
-_MAX_BYTES: Final = 128 * 1024
-# A shorter record can't be too deep.
-_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 
 # For types that are created at run time.
 _literal: Any = Literal
@@ -70,7 +65,7 @@ class FlatWrites(Format[_Shape, _Layout, Writes]):
     """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        if value is None or len(value) > _MAX_BYTES or not value.startswith(_HEAD):
+        if value is None or len(value) > MAX_BYTES or not value.startswith(_HEAD):
             return ()
         ends = [
             value.find(b',"%b":' % name, 0, MAX_NAMES_BYTES) for name in (b"userKey", b"digest")
@@ -135,8 +130,8 @@ class FlatWrites(Format[_Shape, _Layout, Writes]):
             place
             for place in places
             if (value := values[place]) is not None
-            and len(value) <= _MAX_BYTES
-            and (len(value) <= _FLAT_BYTES or not may_be_deep(value))
+            and len(value) <= MAX_BYTES
+            and (len(value) <= FLAT_BYTES or not may_be_deep(value))
         ]
         texts: list[Any] = [values[place] for place in fitting]
         read = read_lines(layout.decoder, _encode_lines, texts) if texts else None

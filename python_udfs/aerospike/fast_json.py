@@ -25,7 +25,7 @@ from python_udfs.aerospike.fast_writes import (
     event_columns,
 )
 from python_udfs.core.events import EventColumns
-from python_udfs.core.fast_path import Format, Messages, Names
+from python_udfs.core.fast_path import MAX_BYTES, Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 
@@ -55,8 +55,6 @@ _load = msgspec.json.Decoder(dict[str, Any]).decode
 _encoder = msgspec.json.Encoder(decimal_format="number")
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
-# All of a batch are in memory at once.
-_MAX_BYTES: Final = 128 * 1024
 # A bin's value lies in record, bins and bin.
 _AROUND: Final = 3
 # A shorter list or map can't be too deep.
@@ -105,7 +103,7 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
     """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        if value is None or len(value) > _MAX_BYTES or not value.startswith(b"{"):
+        if value is None or len(value) > MAX_BYTES or not value.startswith(b"{"):
             return ()
         start = value.find(_KEY, 0, MAX_NAMES_BYTES)
         if start < 0:
@@ -179,7 +177,7 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             for place in places
             if (value := values[place]) is not None
             and value.startswith(head)
-            and len(value) <= _MAX_BYTES
+            and len(value) <= MAX_BYTES
         ]
         texts: list[Any] = [values[place] for place in fitting]
         read = read_lines(layout.decoder, _encode_lines, texts) if texts else None

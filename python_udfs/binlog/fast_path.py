@@ -19,10 +19,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from python_udfs.core.events import DELETE, KEY_UPDATE_NOTES, UPDATE, EventColumns, Lines
-from python_udfs.core.fast_path import Format, Messages, Names
-from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.fast_path import MAX_BYTES, Format, Messages, Names
 from python_udfs.core.row_images import StructImages
-from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.json_lines import FAILURES, FLAT_BYTES, may_be_deep, read_lines
 from python_udfs.text.numbers import plain_number
 from python_udfs.text.structs import merged_names, struct_of
 
@@ -30,12 +29,8 @@ _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
 _load_any = msgspec.json.Decoder(Any, float_hook=Raw).decode
 _encode_lines = msgspec.json.Encoder().encode_lines
 
-# All of a batch are in memory at once.
-_MAX_BYTES: Final = 128 * 1024
 _MAX_NAMES_BYTES: Final = 1024
 _MAX_NAMES: Final = 2000
-# A shorter text can't be too deep.
-_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 _DATABASE: Final = b'"database":"'
 _TABLE: Final = b'"table":"'
 # Metadata's own names, beside the message's fields.
@@ -183,7 +178,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
     """Fields without which a message is not a change, beside those that all formats need."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        if value is None or len(value) > _MAX_BYTES:
+        if value is None or len(value) > MAX_BYTES:
             return ()
         names = tuple(_text_behind(mark, value) for mark in (_DATABASE, _TABLE))
         return names if all(len(name) < _MAX_NAMES_BYTES for name in names) else ()
@@ -254,8 +249,8 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             for place in places
             if (keys[place] is not None) is has_key
             and (value := values[place]) is not None
-            and len(value) <= _MAX_BYTES
-            and (len(value) <= _FLAT_BYTES or not may_be_deep(value))
+            and len(value) <= MAX_BYTES
+            and (len(value) <= FLAT_BYTES or not may_be_deep(value))
         ]
         texts: list[Any] = [values[place] for place in places]
         read = read_lines(layout.message, _encode_lines, texts) if texts else None
@@ -276,7 +271,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
                 return None
             row_keys, key_lines = read
             flags = [
-                fits and text == line and (len(text) <= _FLAT_BYTES or not may_be_deep(text))
+                fits and text == line and (len(text) <= FLAT_BYTES or not may_be_deep(text))
                 for fits, text, line in zip(flags, key_texts, key_lines, strict=True)
             ]
         rows = Rows(places, messages, [None] * len(places), [], row_keys, key_texts)

@@ -26,6 +26,9 @@ Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
 Names = tuple[bytes, ...]
 
+MAX_BYTES: Final = 128 * 1024
+"""The largest message that takes the fast path, as all of a batch are in memory at once."""
+
 # So few messages are as fast one by one.
 _FEWEST: Final = 8
 # The number of messages from which a layout is learned at a time, and the number that are tried

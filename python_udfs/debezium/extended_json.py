@@ -44,12 +44,12 @@ import msgspec
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooDeep, TooLarge
-from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text
 from python_udfs.debezium.values import date_text
 from python_udfs.text import json_as_sent
 from python_udfs.text.json_as_sent import is_number, kind_of, shown
-from python_udfs.text.json_lines import may_be_deep
+from python_udfs.text.json_lines import FLAT_BYTES, may_be_deep
 from python_udfs.text.json_text import FAILURES, check_depth
 
 Types = Any
@@ -78,8 +78,6 @@ _INT_BITS: Final = {"$numberInt": 31, "$numberLong": 63}
 _LIMITS: Final = {name: 2**bits for name, bits in _INT_BITS.items()}
 # Most ids have this form.
 _OID: Final = re.compile(r'\{"\$oid" ?: ?"([0-9a-fA-F]{24})"\}')
-# A shorter text can't be too deep.
-_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 # The output for an object that stands for a number, for each additional byte.
 _STAND_IN_FACTOR: Final = 16
 
@@ -100,8 +98,8 @@ def load_documents(where: str, texts: Sequence[str]) -> list[Loaded] | None:
         or b"\r" in lines
         or b" :" in lines
         or (
-            max(map(len, texts)) > _FLAT_BYTES
-            and any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+            max(map(len, texts)) > FLAT_BYTES
+            and any(len(text) > FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
         )
     ):
         return None
@@ -159,7 +157,7 @@ def _load(where: str, text: str, convert: "_Reader") -> tuple[Any, Types]:
     if len(encoded) <= MAX_PAYLOAD_BYTES and not json_as_sent.has_space(encoded):
         # Names are counted while values are converted: most texts have no duplicates.
         try:
-            if len(encoded) > _FLAT_BYTES:
+            if len(encoded) > FLAT_BYTES:
                 check_depth(encoded)
             reading = _Reading(where)
             found = convert(json_as_sent.VALUE.decode(encoded), reading, None)

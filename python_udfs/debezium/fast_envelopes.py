@@ -40,7 +40,7 @@ from python_udfs.debezium.types import (
     has_placeholder,
     is_unavailable,
 )
-from python_udfs.text.json_lines import may_be_deep, read_lines
+from python_udfs.text.json_lines import FLAT_BYTES, may_be_deep, read_lines
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -49,8 +49,6 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 _MAX_BYTES: Final = 128 * 1024
 # The documents that are read together: an unusual one has them read one by one.
 _TOGETHER: Final = 32
-# A shorter text can't be too deep: each level takes two bytes, and two more are the wrapper's.
-_FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
 # An image without columns, in compact text; and other objects.
 _NO_COLUMNS: Final = b":{}"
 
@@ -184,14 +182,14 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
         if read is None:
             return None
         row_keys, key_lines = read
-        if key_lines is not key_texts or max(map(len, key_texts)) > _FLAT_BYTES:
+        if key_lines is not key_texts or max(map(len, key_texts)) > FLAT_BYTES:
             # The names may come in another order than the record key's. Everything left out makes
             # a text shorter, and nothing makes it longer, so equal lengths mean equal bytes.
             fitting = [
                 fits
                 and key_line is not None
                 and len(key_line) == len(key_text)
-                and not (len(key_line) > _FLAT_BYTES and may_be_deep(key_line))
+                and not (len(key_line) > FLAT_BYTES and may_be_deep(key_line))
                 for fits, key_line, key_text in zip(
                     fitting or repeat(True), key_lines, key_texts, strict=False
                 )
@@ -389,13 +387,13 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
         unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
     # Each has those of the envelope, the source and an image: usually there are few others.
     if (
-        max(map(len, rows.texts)) > _FLAT_BYTES
+        max(map(len, rows.texts)) > FLAT_BYTES
         and texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
     ):
         unfit |= {
             place
             for place, text in enumerate(rows.texts)
-            if len(text) > _FLAT_BYTES and may_be_deep(text)
+            if len(text) > FLAT_BYTES and may_be_deep(text)
         }
     afters = rows.parts(layout.of_envelope.get("after"))
     if None in afters:

@@ -15,24 +15,19 @@ import msgspec
 from msgspec import structs
 
 from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
-from python_udfs.core.fast_path import FastPath, Format, Messages, Names
-from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.fast_path import MAX_BYTES, FastPath, Format, Messages, Names
 from python_udfs.core.row_images import ColumnImages
 from python_udfs.debezium import cells, unwrapped
 from python_udfs.debezium.fast_envelopes import convert_in_place
 from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import Converters
 from python_udfs.debezium.types import has_placeholder
-from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.json_lines import FAILURES, FLAT_BYTES, may_be_deep, read_lines
 
 _load = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_lines = msgspec.json.Encoder().encode_lines
 _canonical_lines = msgspec.json.Encoder(order="sorted").encode_lines
 
-# All of a batch are in memory at once.
-_MAX_BYTES: Final = 128 * 1024
-# A shorter text can't be too deep.
-_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 _MAX_NAMES_BYTES: Final = 1024
 _TABLE: Final = b'"__table":'
 # For types that are created at run time.
@@ -84,7 +79,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
     """Recognizes unwrapped rows, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        if not value or len(value) > _MAX_BYTES or unwrapped.may_be_wrapped(value):
+        if not value or len(value) > MAX_BYTES or unwrapped.may_be_wrapped(value):
             return ()
         start = value.find(_TABLE)
         end = value.find(b",", start) if start > 0 else value.find(b":")
@@ -258,7 +253,7 @@ _LIVE: Final = frozenset(op for op, of in unwrapped.OPERATIONS.items() if of != 
 def _may_be_plain(value: bytes | None) -> bool:
     return (
         value is not None
-        and len(value) <= _MAX_BYTES
+        and len(value) <= MAX_BYTES
         and not unwrapped.may_be_wrapped(value)
         and _is_flat(value)
         and cells.MARK not in value
@@ -267,7 +262,7 @@ def _may_be_plain(value: bytes | None) -> bool:
 
 
 def _is_flat(text: Any) -> bool:
-    return len(text) <= _FLAT_BYTES or not may_be_deep(text)
+    return len(text) <= FLAT_BYTES or not may_be_deep(text)
 
 
 def _is_plain_key(text: Any) -> bool:

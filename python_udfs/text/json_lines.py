@@ -19,6 +19,9 @@ FAILURES: Final = (
 )
 """The exceptions of msgspec and the types that it makes, for a text that isn't like that."""
 
+FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
+"""A text of no more bytes can't be too deep: each level takes two."""
+
 # If this many of the first texts can't be decoded, no more are tried.
 _FIRST: Final = 16
 _FAILED: Final = 12

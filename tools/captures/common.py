@@ -8,13 +8,12 @@ import hashlib
 import json
 import random
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from zlib import crc32
 
-T = TypeVar("T")
 Image = dict[str, Any]
 Header = tuple[str, bytes | None]
 
@@ -68,10 +67,6 @@ class Dice:
     def between(self, low: int, high: int) -> int:
         """An integer from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
-
-    def pick(self, choices: Sequence[T]) -> T:
-        """One of ``choices``."""
-        return choices[self.between(0, len(choices) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

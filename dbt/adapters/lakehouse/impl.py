@@ -186,12 +186,11 @@ class LakehouseAdapter(SparkAdapter):
         context: Mapping[str, Any],
         reads: Mapping[str, Any],
         declared: Mapping[str, Any],
-        goes_on: bool,
     ) -> str:
         """The SQL of one of ``MODELS``, see ``Compiling``."""
         # `dbt compile` opens no connection.
         self.connections.warn_of_foreseen()
-        return MODELS[kind](Compiling(self.lake, Context(context), reads, declared, goes_on))
+        return MODELS[kind](Compiling(self.lake, Context(context), reads, declared))
 
     @available.parse_none
     @told

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Add versions to a history that come after all its versions of their keys: end the open ones, and
   insert the new ones.

@@ -1,5 +1,3 @@
-{% import 'payloads.sql' as payloads %}
-{% import 'former_keys.sql' as former_keys %}
 {#
   The rows of a change log.
 
@@ -35,7 +33,7 @@ decoded as (
 
 {% endif %}
 {% if has_former %}
-{{ former_keys.steps(log) }}
+{{ former_key_parts.steps(log) }}
 
 {% endif %}
 {% if log.key and not log.keyless %}
@@ -87,7 +85,7 @@ final as (
         operation as _operation,
         {% endif %}
         occurred_at as _occurred_at,
-        {{ payloads.event_position(rows, place) | indent(8) }}
+        {{ payload_parts.event_position(rows, place) | indent(8) }}
             as _position,
         change._changed_columns as _changed_columns,
         {% if log.key or log.partial %}
@@ -96,7 +94,7 @@ final as (
         {% if log.key %}
         {{ 'previous_key' if has_former else 'change._previous_key' }} as _previous_key,
         {% endif %}
-        {{ former_keys.misfits(log) | indent(8) if has_former else 'change._misfits' }}
+        {{ former_key_parts.misfits(log) | indent(8) if has_former else 'change._misfits' }}
             as _misfits,
         timestamp as _kafka_timestamp
     from {{ rows }}

@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The current state of a table without a key: a multiset, in which each row of the source
   is a row here.
@@ -17,7 +16,7 @@
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
-      steps: a relation of the steps to count instead of the log's, as of events.row_steps, or
+      steps: a relation of the steps to count instead of the log's, as of event_parts.row_steps, or
           none; the log is then read for truncates only.
 #}
 {% set step_order = 'struct(_position, _step)' %}
@@ -25,7 +24,7 @@ with all_steps as (
     {% if steps %}
     select * from {{ steps }}
     {% else %}
-    {{ events.row_steps(fold, log) | indent }}
+    {{ event_parts.row_steps(fold, log) | indent }}
     {% endif %}
 ),
 

@@ -1,4 +1,3 @@
-{% import 'redrive.sql' as parts %}
 {#
   Delete the rows of the payloads whose error has changed or is gone.
 
@@ -19,6 +18,6 @@ where
     and not exists (
         select 1 from redrive_events as event
         where
-            {{ parts.same_event('target', 'event') }}
-            and {{ parts.same_error('target', 'event') }}
+            {{ parts.is_same_event('target', 'event') }}
+            and {{ redrive_parts.same_error('target', 'event') }}
     )

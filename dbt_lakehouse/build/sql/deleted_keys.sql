@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The keys that Aerospike's deletes without a set delete.
 

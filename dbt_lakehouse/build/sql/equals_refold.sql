@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'reference.sql' as reference %}
 {#
   The keys of a gold table whose rows differ from the fold of its change log by the plain Python
   references in dbt_lakehouse/reference (fold.py, deleted.py).
@@ -13,11 +11,10 @@
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the table was built for, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
 {# The reference's result for the changes of each key. #}
 {% macro of_each_key(reference, name) %}
 select
-    {{ key_list }},
+    {{ fold.key_list }},
     {{ reference }}(
         collect_list(_change),
         {{ fold.order_by_source_time | lower }},
@@ -25,14 +22,14 @@ select
         {{ fold.partial | lower }}
     ) as {{ name }}
 from changes
-group by {{ key_list }}
+group by {{ fold.key_list }}
 {%- endmacro %}
 with all_changes as (
-    {{ reference.changes(fold, log, deletes) | indent }}
+    {{ reference_parts.changes(fold, log, deletes) | indent }}
 ),
 
 changes as (
-    select * from {{ reference.rows_of_keys('all_changes', keys, fold.key) | indent }}
+    select * from {{ reference_parts.rows_of_keys('all_changes', keys, fold.key) | indent }}
 ),
 
 expected as (
@@ -41,7 +38,7 @@ expected as (
 
 live as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         _state
     from expected
     where _state.is_live
@@ -52,7 +49,7 @@ deleted as (
 ),
 
 kept as (
-    select * from {{ reference.rows_of_keys(table, keys, fold.key) | indent }}
+    select * from {{ reference_parts.rows_of_keys(table, keys, fold.key) | indent }}
     where _deleted_at is not null
 )
 {% endif %}
@@ -69,16 +66,16 @@ select
     live._state,
     gold._position
 from live
-full join {{ reference.rows_of_keys(gold, keys, fold.key) }} as gold
+full join {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
     on {{ parts.equal('live', 'gold', fold.key) | indent(8) }}
 where
     gold.{{ fold.key[0] }} is null
     or live.{{ fold.key[0] }} is null
-    or not {{ reference.position(fold, 'gold._position') | indent }}
+    or not {{ reference_parts.position(fold, 'gold._position') | indent }}
     <=> live._state.position
     or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at
-    or not {{ reference.column_texts('gold', fold.columns) | indent }} <=> live._state.values
+    or not {{ reference_parts.column_texts('gold', fold.columns) | indent }} <=> live._state.values
 {% if fold.deleted_rows %}
 union all
 select
@@ -96,10 +93,10 @@ from (select * from deleted where _row is not null) as wanted
 full join kept on {{ parts.equal('wanted', 'kept', fold.key) | indent }}
 where not struct(
     unix_micros(kept._deleted_at) as deleted_at,
-    {{ reference.position(fold, 'kept._position') | indent }} as position,
+    {{ reference_parts.position(fold, 'kept._position') | indent }} as position,
     unix_micros(kept._occurred_at) as occurred_at,
     unix_micros(kept._max_occurred_at) as max_occurred_at,
-    {{ reference.column_texts('kept', fold.columns) | indent }} as values
+    {{ reference_parts.column_texts('kept', fold.columns) | indent }} as values
 ) <=> struct(
     wanted._row.deleted_at,
     wanted._row.position,

@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   The events that other_events takes over from change_events, and whether change logs take them.
 
@@ -8,7 +7,7 @@
 #}
 {% set is_judged = "metadata <=> '{\"compacted\":true}'" %}
 select
-    {{ parts.event_columns | join(', ') }},
+    {{ payload_parts.event_columns | join(', ') }},
     if({{ is_judged }}, 'tombstone', null) as added_by,
     {{ taken.condition }} and not {{ is_judged }} as is_taken,
     1 as events

@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The earlier events of the log that may lie behind a new event of the keys to place, in the log or
   by time; truncates among them apply to any key.
@@ -25,8 +24,8 @@
 )
 {%- endset %}
 select 1 as found
-from ({{ events.log_events(fold, near) | indent }})
-left semi join (select * from {{ judged }} where _unknown) using ({{ fold.key | join(', ') }})
+from ({{ event_parts.log_events(fold, near) | indent }})
+left semi join (select * from {{ judged }} where _unknown) using ({{ fold.key_list }})
 union all
 select 1
 from {{ near }} as changes

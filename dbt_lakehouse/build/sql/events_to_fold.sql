@@ -1,16 +1,14 @@
-{% import 'parts.sql' as parts %}
 {#
   The new events with the known states of their keys; for misplaced keys, their whole log.
 
   Arguments:
       fold: the Fold.
       new_events: SQL of the new events.
-      deletes: SQL as of events.remembered_deletes, or none.
+      deletes: SQL as of event_parts.remembered_deletes, or none.
       known, unsettled: relations of the known states, and of the keys that were looked up.
       misplaced: the relation of the misplaced keys, or none if there are none.
       log: the relation of all their events.
 #}
-{% set key_list = fold.key | join(', ') %}
 with fresh as (
     select * from ({{ new_events | indent }})
     {% if deletes %}
@@ -36,15 +34,17 @@ select * from fresh
 union all
 select * from {{ known }}
 {% else %}
-select * from {{ known }} left anti join {{ misplaced }} using ({{ key_list }})
+select * from {{ known }} left anti join {{ misplaced }} using ({{ fold.key_list }})
 union all
-select * from fresh left anti join {{ misplaced }} using ({{ key_list }})
+select * from fresh left anti join {{ misplaced }} using ({{ fold.key_list }})
 union all
 select * from {{ log }}
 -- Where the log doesn't reach back to what is known, that is the best there is.
 union all
 select * from {{ known }} as known
-left semi join {{ misplaced }} using ({{ key_list }})
+left semi join {{ misplaced }} using ({{ fold.key_list }})
 left anti join {{ log }} as log
-    on {{ parts.equal('log', 'known', fold.key) }} and {{ parts.is_same_event('log', 'known') }}
+    on {{ parts.equal('log', 'known', fold.key) }} and {{ parts.is_same_event(
+        'log._position', 'known._position'
+    ) }}
 {% endif %}

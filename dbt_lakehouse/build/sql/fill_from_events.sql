@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   A MERGE that fills columns of a change log from the events of its rows.
 

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   A MERGE that moves misfits into their columns if they fit by now. A change inside a column is not
   a value of it.

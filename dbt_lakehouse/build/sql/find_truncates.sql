@@ -1,5 +1,3 @@
-{% import 'events.sql' as events %}
-{% import 'parts.sql' as parts %}
 {#
   The newest truncates of a run, one per source table: those among rows of a log, and remembered
   ones. For a log of several source tables, also the earliest new one of each: a later one leaves a
@@ -18,7 +16,7 @@ with found as (
         _time,
         {{ 'to_json(_source)' if fold.several_sources else "''" }} as _source,
         true as _is_new
-    from ({{ events.truncates(fold, log) | indent }})
+    from ({{ event_parts.truncates(fold, log) | indent }})
     {% if remembered %}
     union all
     select

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The fold itself, from a relation of events to a CTE `states`: one row per key with the columns of
   the last applied event, `_max_occurred_at`, `_position`, `_is_state` (whether that is no event),
@@ -21,14 +20,13 @@
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
-      events: a relation of events, as of events.log_events.
+      events: a relation of events, as of event_parts.log_events.
       truncates: a relation of truncates (_position, _time), or none. For a log of several source
           tables, the events contain them.
       fills: whether any event may leave columns unchanged.
       doubts: whether to look for keys whose rows are inserted again.
       as_of: the moment at which rows expire, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
 {% set order = 'struct(_time, _position)' if fold.takes_late else '_position' %}
 {% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
     + ([] if fills else fold.columns) %}
@@ -43,7 +41,7 @@
 {% set row_hash = 'xxhash64(' ~ said ~ ')' %}
 {% set newest_before %}
 {{ 'greatest(' if truncated }}max(_guard_time) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
             order by _position
             rows between unbounded preceding and 1 preceding
         ){{ ', ' ~ start ~ ')' if truncated }}
@@ -73,7 +71,7 @@ since_truncate as (
     select
         *,
         max(if(_operation = 'truncate', _position, null)) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
         ) as _truncated_at
     from placed
     where _is_effective
@@ -123,7 +121,7 @@ lives as (
 {% endif %}
 folded as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         max_by(struct({{ row | join(', ') }}), {{ order }}) filter (where {{ applied }}) as _row,
         {% if fills %}
         {% for column in fold.columns %}
@@ -160,12 +158,12 @@ folded as (
         false as _is_reinserted
         {% endif %}
     from {{ 'lives' if fold.ends_lives else 'judged' }}
-    group by {{ key_list }}
+    group by {{ fold.key_list }}
 ),
 
 states as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {% for column in fold.columns %}
         {% if not fills %}
         _row.{{ column }},

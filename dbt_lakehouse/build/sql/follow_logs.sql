@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   Align the rows of other_events with the project's present change logs: delete the events that a
   newly declared log takes, and add from bronze the events of a removed log.
@@ -14,15 +13,15 @@
 delete from {{ events }} where {{ is_taken }}
 {% else %}
 merge into {{ events }} as target
-using (select {{ parts.event_columns | join(', ') }} from {{ left | indent }}) as source
+using (select {{ payload_parts.event_columns | join(', ') }} from {{ left | indent }}) as source
 on
     target.topic = source.topic
     and target.partition = source.partition
     and target.offset = source.offset
     and target.event_index = source.event_index
 when not matched then
-    insert ({{ parts.event_columns | join(', ') }})
-    values (source.{{ parts.event_columns | join(', source.') }})
+    insert ({{ payload_parts.event_columns | join(', ') }})
+    values (source.{{ payload_parts.event_columns | join(', source.') }})
 {% if comes %}
 when not matched by source and {{ is_taken }} then delete
 {% endif %}

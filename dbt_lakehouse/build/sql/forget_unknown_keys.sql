@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'events.sql' as events %}
 {#
   Remove the states of keys that the log does not have, or no longer has. It is separate from the
   MERGE of remember_absent_keys.sql, whose condition would then cover all tables' states and so
@@ -8,7 +6,7 @@
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.
       fold: the Fold, without columns.
-      log, deletes: as in events.log_events.
+      log, deletes: as in event_parts.log_events.
 #}
 delete from {{ deleted_keys }}
 where
@@ -17,7 +15,7 @@ where
         select 1
         from (
             select {{ parts.record_key(fold.key) | indent(12) }} as known_key
-            from ({{ events.log_events(fold, log, deletes) | indent(12) }})
+            from ({{ event_parts.log_events(fold, log, deletes) | indent(12) }})
         )
         where known_key = record_key
     )

@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   The keys and values that may name registry schemas, as the column `text`.
 
@@ -6,7 +5,7 @@
       payloads: a relation with key, value, headers and format.
 #}
 select explode(
-    array(key, value) || if({{ parts.names_other_key() | indent }}, headers.value, array())
+    array(key, value) || if({{ payload_parts.names_other_key() | indent }}, headers.value, array())
 )
     as text
 from {{ payloads }}

@@ -1,6 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'events.sql' as parts_of_events %}
-{% import 'ordered.sql' as ordered %}
 {#
   The versions of the keys of a log, of all or of some.
 
@@ -16,23 +13,22 @@
       log: the change log, to select from.
       deletes: for a namespace, the deletes without a set; else none.
       keys: a relation with the key columns, or none for all.
-      events: a relation of the events to fold instead of the log's, as of events.log_events, or
-          none; the log is then read for truncates only.
+      events: a relation of the events to fold instead of the log's, as of
+          event_parts.log_events, or none; the log is then read for truncates only.
       as_of: the moment at which rows expire, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
-{% set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' %}
+{% set up_to_now = 'over (partition by ' ~ fold.key_list ~ ' order by _rank)' %}
 {% set columns = fold.history_columns %}
 {% set tracked = parts.exact_json('struct(' ~ (fold.track_columns or []) | join(', ') ~ ')') %}
 {% set to_fold %}
 {% if events %}
 select * from {{ events }}
 {%- else %}
-{{ parts_of_events.all_events(fold, log, deletes, keys) }}
+{{ event_parts.all_events(fold, log, deletes, keys) }}
 {%- endif %}
 {% endset %}
 with
-{{ ordered.ranked(fold, log, to_fold) }},
+{{ ordered_parts.ranked(fold, log, to_fold) }},
 
 begun as (
     select
@@ -44,7 +40,7 @@ begun as (
                 -- Of the events behind, as those before in the other order: Spark computes a frame
                 -- that has no end anew for every row.
                 min(_guard_time) over (
-                    partition by {{ key_list }}
+                    partition by {{ fold.key_list }}
                     order by _rank desc
                     rows between unbounded preceding and 1 preceding
                 )
@@ -69,7 +65,7 @@ lives as (
 {% endif %}
 states as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {% for column in fold.columns %}
         {% if fold.may_leave %}
         last(
@@ -80,7 +76,7 @@ states as (
             ),
             true
         ) over (
-            partition by {{ key_list }}{{ ', _life' if fold.ends_lives }}
+            partition by {{ fold.key_list }}{{ ', _life' if fold.ends_lives }}
             order by _rank
         ).value as {{ column }},
         {% else %}
@@ -99,7 +95,7 @@ states as (
 followed as (
     select
         *,
-        lead(struct(valid_from)) over (partition by {{ key_list }} order by _rank) as _next
+        lead(struct(valid_from)) over (partition by {{ fold.key_list }} order by _rank) as _next
     from states
 ),
 
@@ -124,7 +120,7 @@ compared as (
         *,
         coalesce(
             lag(struct(valid_to, {{ tracked | indent(12) }} as text)) over (
-                partition by {{ key_list }}
+                partition by {{ fold.key_list }}
                 order by _rank
             ) <> struct(valid_from as valid_to, {{ tracked | indent(12) }} as text),
             true
@@ -142,16 +138,16 @@ grouped as (
 
 versions as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         min_by(valid_from, _rank) as valid_from,
         max_by(struct({{ columns | join(', ') }}, valid_to), _rank) as _last
     from grouped
-    group by {{ key_list }}, _version
+    group by {{ fold.key_list }}, _version
 ),
 
 final as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {% for column in columns %}
         _last.{{ column }},
         {% endfor %}

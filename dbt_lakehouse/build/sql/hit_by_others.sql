@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The keys of a namespace's gold table whose row has expired, or is hit by a new delete without a
   set; and the absent keys that such a delete may bring back. That takes an event without a time,
@@ -8,7 +7,7 @@
   Arguments:
       gold: the gold table, to select from.
       expires: whether a row may have expired.
-      deletes: SQL as of events.remembered_deletes, or none for no new one.
+      deletes: SQL as of event_parts.remembered_deletes, or none for no new one.
       log, remembered: the log and `deleted_keys`, to select from.
       scope: the table's in `deleted_keys`.
       horizon: the purge horizon, as text, or none.

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'reference.sql' as reference %}
 {#
   The versions of a history that differ from the result of the plain Python reference in
   dbt_lakehouse/reference/history.py, and the keys whose current version differs from the row of the
@@ -13,23 +11,22 @@
       keys: SQL of the keys to look at, or none for all.
       built_as_of: the moment that the history was built for, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
 {% set compared = fold.columns + ['_position'] %}
 {# Gold rejects late events, and a history puts them in their place: a column that an event leaves
    unchanged may then have the value of another event. #}
 {% set has_own_rests = fold.order_by_source_time and fold.may_leave and not fold.partial %}
-{% set rows = reference.rows_of_keys(history, keys, fold.key) %}
+{% set rows = reference_parts.rows_of_keys(history, keys, fold.key) %}
 with all_changes as (
-    {{ reference.changes(fold, log, deletes) | indent }}
+    {{ reference_parts.changes(fold, log, deletes) | indent }}
 ),
 
 changes as (
-    select * from {{ reference.rows_of_keys('all_changes', keys, fold.key) | indent }}
+    select * from {{ reference_parts.rows_of_keys('all_changes', keys, fold.key) | indent }}
 ),
 
 expected as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         explode(reference_history(
             collect_list(_change),
             {{ fold.order_by_source_time | lower }},
@@ -46,18 +43,18 @@ expected as (
 
         )) as _version
     from changes
-    group by {{ key_list }}
+    group by {{ fold.key_list }}
 ),
 
 history as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         is_current = (valid_to is null) as _is_consistent,
         struct(
             unix_micros(valid_from) as valid_from,
             unix_micros(valid_to) as valid_to,
-            {{ reference.position(fold) | indent(12) }} as position,
-            {{ reference.column_texts('model', fold.columns) | indent(12) }} as values
+            {{ reference_parts.position(fold) | indent(12) }} as position,
+            {{ reference_parts.column_texts('model', fold.columns) | indent(12) }} as values
         ) as _version
     from {{ rows | indent }} as model
 )
@@ -99,7 +96,7 @@ select
         when gold._position is null then 'is current and not in the gold table'
         else 'differs from the row in the gold table'
     end
-from {{ reference.rows_of_keys(gold, keys, fold.key) }} as gold
+from {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
 full join (select * from {{ rows | indent }} where is_current) as history
     on {{ parts.equal('gold', 'history', fold.key) | indent(8) }}
 {% if has_own_rests %}
@@ -111,15 +108,15 @@ where
     {% if has_own_rests %}
     or exists(
         transform(
-            {{ reference.column_texts('gold', compared) | indent(12) }},
-            (text, place) -> not text <=> {{ reference.column_texts('history', compared)
+            {{ reference_parts.column_texts('gold', compared) | indent(12) }},
+            (text, place) -> not text <=> {{ reference_parts.column_texts('history', compared)
                 | indent(12) }}[place]
-            and not array_contains({{ reference.unchanged_places(fold.columns)
+            and not array_contains({{ reference_parts.unchanged_places(fold.columns)
                 | indent(12) }}, place)
         ),
         differs -> differs
     )
     {% else %}
-    or not {{ reference.column_texts('gold', compared) | indent }}
-    <=> {{ reference.column_texts('history', compared) | indent }}
+    or not {{ reference_parts.column_texts('gold', compared) | indent }}
+    <=> {{ reference_parts.column_texts('history', compared) | indent }}
     {% endif %}

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   For each key with new events, the first of them by place and by time; whether one belongs before
   the known state (`_before`), and whether only the log can tell (`_unknown`).
@@ -10,13 +9,13 @@
 #}
 with firsts as (
     select
-        {{ fold.key | join(', ') }},
+        {{ fold.key_list }},
         min(_position) as _first_position,
         min(coalesce(_guard_time, _position.log_time)) as _first_time,
         -- A snapshot's event may say that a truncate before it did not take the key away.
         bool_or(_operation = 'snapshot' or _position.log_time is null) as _unsaid
     from {{ news }}
-    group by {{ fold.key | join(', ') }}
+    group by {{ fold.key_list }}
 )
 
 select

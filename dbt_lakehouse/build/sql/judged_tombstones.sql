@@ -1,5 +1,3 @@
-{% import 'payloads.sql' as parts %}
-{% import 'tombstones.sql' as tombstones %}
 {#
   The events that open tombstones stand for: a delete of the existing row, or an error.
 
@@ -14,11 +12,11 @@ with tombstones as (
 events as (
     select
         *,
-        {{ tombstones.message_key() | indent(8) }} as message_key
+        {{ tombstone_parts.message_key() | indent(8) }} as message_key
     from {{ events | indent }} as events
     where
-        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
-        and not {{ tombstones.says_nothing() | indent(8) }}
+        operation in ({{ operations_of_rows }})
+        and not {{ tombstone_parts.says_nothing() | indent(8) }}
 ),
 
 earlier as (
@@ -30,8 +28,8 @@ earlier as (
         ) as source,
         operation,
         record_key,
-        {{ tombstones.named_schema('$.schema_name') | indent(8) }} as schema_name,
-        {{ parts.event_position('events') | indent(8) }} as position
+        {{ tombstone_parts.named_schema('$.schema_name') | indent(8) }} as schema_name,
+        {{ payload_parts.event_position('events') | indent(8) }} as position
     from events
     left semi join tombstones using (topic, message_key)
 ),
@@ -83,7 +81,8 @@ compared as (
         -- Null where nothing tells.
         case
             when named.table is not null then named <=> source
-            when {{ tombstones.names_table('named_schema', 'source.table') | indent(12) }} then true
+            when {{ tombstone_parts.names_table('named_schema', 'source.table')
+                | indent(12) }} then true
             when newest.schema_name is not null then named_schema = newest.schema_name
             -- Rows whose messages have no schema: another table's name is none of this one. A
             -- router calls all keys of its topic as the topic is called.

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   How many misplaced keys have a known state that the log does not reach back to.
 
@@ -14,5 +13,7 @@ left anti join (
     select {{ key_list }}
     from {{ log }} as log
     left semi join {{ known }} as known
-        on {{ parts.equal('log', 'known', key) }} and {{ parts.is_same_event('log', 'known') }}
+        on {{ parts.equal('log', 'known', key) }} and {{ parts.is_same_event(
+            'log._position', 'known._position'
+        ) }}
 ) using ({{ key_list }})

@@ -1,6 +1,6 @@
 {#
   The open versions, as state events, and the new events of their keys; in the columns of
-  events.log_events.
+  event_parts.log_events.
 
   Arguments:
       fold: the Fold.

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The known states of some keys: the gold row of a live one, the remembered state of an absent one.
 
@@ -51,7 +50,7 @@ from named as unsettled
 left join (
     select *
     from {{ gold }}
-    left semi join {{ keys }} using ({{ fold.key | join(', ') }})
+    left semi join {{ keys }} using ({{ fold.key_list }})
     where {{ parts.is_in_key_ranges(fold.key[0], ranges) }}
 ) as gold
     on {{ parts.equal('unsettled', 'gold', fold.key) }}

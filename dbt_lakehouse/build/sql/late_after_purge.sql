@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The number of keys with new events and without a known state that may have had a purged state.
 

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Whether a state may have an event that is older than the known state of its key (fold.Newest).
 

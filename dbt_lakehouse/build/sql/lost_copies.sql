@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The number of rows of a table without a key that the log does not give, up to the newest event
   with a row in the table.

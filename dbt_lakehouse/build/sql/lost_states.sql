@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The number of states of absent keys whose events are neither in the log nor in the table of
   deletes without a set.

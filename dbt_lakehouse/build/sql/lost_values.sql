@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The number of rows of a gold table with a value in a column that each event of their key leaves
   unchanged.

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Merge folded states into a gold table: delete absent rows, update changed ones, insert new live
   ones; all other rows stay untouched.

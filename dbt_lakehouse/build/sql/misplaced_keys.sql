@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Keys with an event that belongs before their known state, and the keys that are to be folded
   again anyway.
@@ -6,32 +5,31 @@
   Arguments:
       fold: the Fold.
       states: the relation of the new events' states, or none to leave them out.
-      deletes: SQL as of events.remembered_deletes, or none.
+      deletes: SQL as of event_parts.remembered_deletes, or none.
       known, unsettled: relations of the known states, and of the keys that were looked up.
       horizon: the purge horizon, as text, or none.
       refolded: a relation of keys, or none.
 #}
-{% set key_list = fold.key | join(', ') %}
 {% if states or deletes %}
-select distinct {{ key_list }}
+select distinct {{ fold.key_list }}
 from (
     {% if states %}
-    select {{ key_list }}, _first_position, _first_time from {{ states }}
+    select {{ fold.key_list }}, _first_position, _first_time from {{ states }}
     {{ 'union all' if deletes }}
     {% endif %}
     {% if deletes %}
     select _digest, _position, _occurred_at from ({{ deletes }}) where _is_new
     {% endif %}
-) as fresh ({{ key_list }}, _first_position, _first_time)
+) as fresh ({{ fold.key_list }}, _first_position, _first_time)
 {{ 'left' if horizon or fold.order_by else 'inner' }} join (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         _position as _known_position,
         _guard_time as _known_time,
         _operation <> 'delete' as _is_known_live
     from {{ known }}
-) using ({{ key_list }})
-left semi join {{ unsettled }} using ({{ key_list }})
+) using ({{ fold.key_list }})
+left semi join {{ unsettled }} using ({{ fold.key_list }})
 where
     _first_position <= _known_position
     {% if fold.order_by %}
@@ -63,7 +61,7 @@ where
 {% endif %}
 {% if refolded %}
 {{ 'union' if states or deletes }}
-select distinct {{ key_list }} from {{ refolded }}
+select distinct {{ fold.key_list }} from {{ refolded }}
 {% elif not (states or deletes) %}
-select {{ key_list }} from {{ unsettled }} where false
+select {{ fold.key_list }} from {{ unsettled }} where false
 {% endif %}

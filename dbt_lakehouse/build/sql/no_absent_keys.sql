@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'reference.sql' as reference %}
 {#
   The record keys of rows of a gold table that have expired, or are remembered as absent since a
   later event.
@@ -14,7 +12,7 @@
 #}
 with gold as (
     select *, {{ parts.record_key(fold.key) | indent }} as _record_key
-    from {{ reference.rows_of_keys(gold, keys, fold.key) | indent }}
+    from {{ reference_parts.rows_of_keys(gold, keys, fold.key) | indent }}
 )
 
 select gold._record_key, 'remembered as deleted or expired' as reason

@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   The fields of a change log's events that the log does not declare, with the types of their values
   (as Spark's VARIANT reports them) and the position of the first event with each. Only images with
@@ -11,7 +10,7 @@
 #}
 {% set known %}array({{ fields | map('literal') | join(', ') }}){% endset %}
 with images as (
-    select {{ parts.event_position('events') | indent(4) }} as position, image
+    select {{ payload_parts.event_position('events') | indent(4) }} as position, image
     from {{ events }} as events
     lateral view explode(array(before, after)) as image
     where

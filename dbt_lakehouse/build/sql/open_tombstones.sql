@@ -1,5 +1,3 @@
-{% import 'payloads.sql' as parts %}
-{% import 'tombstones.sql' as tombstones %}
 {#
   The unjudged tombstones of the windows whose key's previous event there is neither a delete nor a
   tombstone.
@@ -10,13 +8,13 @@
 with events as (
     select
         *,
-        {{ tombstones.message_key() | indent(8) }} as message_key,
-        {{ tombstones.says_nothing() | indent(8) }} as says_nothing,
-        {{ parts.event_position('events') | indent(8) }} as position
+        {{ tombstone_parts.message_key() | indent(8) }} as message_key,
+        {{ tombstone_parts.says_nothing() | indent(8) }} as says_nothing,
+        {{ payload_parts.event_position('events') | indent(8) }} as position
     from {{ events | indent }} as events
     where
         (
-            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            operation in ({{ operations_of_rows }}, 'tombstone')
             or (operation = 'invalid' and event_index = 1)
         )
 ),
@@ -25,8 +23,8 @@ named as (
     select
         * except (metadata),
         coalesce(
-            {{ tombstones.named_schema('$.event_key_schema') | indent(12) }},
-            {{ tombstones.named_schema('$.schema_name') | indent(12) }}
+            {{ tombstone_parts.named_schema('$.event_key_schema') | indent(12) }},
+            {{ tombstone_parts.named_schema('$.schema_name') | indent(12) }}
         ) as schema_name
     from events
     left semi join (select topic, message_key from events where says_nothing)
@@ -60,7 +58,7 @@ where
             schema_name is null
             or schema_name <=> before_it.schema_name
             or coalesce(
-                {{ tombstones.names_table('schema_name', 'before_it.table') | indent(16) }},
+                {{ tombstone_parts.names_table('schema_name', 'before_it.table') | indent(16) }},
                 false
             )
         )

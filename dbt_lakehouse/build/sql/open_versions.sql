@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The open versions of the keys with new events, and `_known_time`: no state of a version's key
   begins later. It is null if the history alone can't tell.
@@ -19,7 +18,7 @@ select
     cast(null as timestamp) as _known_time
     {% endif %}
 from {{ own }}
-left semi join {{ news }} using ({{ fold.key | join(', ') }})
+left semi join {{ news }} using ({{ fold.key_list }})
 where
     is_current
     and {{ parts.is_in_key_ranges(fold.key[0], ranges) }}

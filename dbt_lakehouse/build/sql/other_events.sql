@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as parts %}
 {#
   The events of new payloads. The events that change logs take whatever their contents (`is_taken`)
   are aggregated: `events` is the number that a row stands for, of the same topic, table and
@@ -12,8 +11,8 @@
       taken: the events that change logs take, a TakenEvents.
 #}
 with decoded as (
-    select * from {{ parts.events_in(
-        payloads, format, look, parts.event_fields + ['is_taken', 'events'], of_topic=true
+    select * from {{ payload_parts.events_in(
+        payloads, format, look, payload_parts.event_fields + ['is_taken', 'events'], of_topic=true
     ) | indent }}
 ),
 

@@ -164,10 +164,10 @@ named_struct(
 {%- endif %}
 {%- endmacro %}
 
-{# Whether two positions are of the same event. Its place in its source's order may have changed. #}
+{# Whether two places are of the same event. Its place in its source's order may have changed. #}
 {% macro is_same_event(one, other) %}
 {% for name in ['topic', 'partition', 'offset', 'event_index'] %}
-{{ one }}._position.{{ name }} = {{ other }}._position.{{ name }}{{ ' and ' if not loop.last }}
+{{ one }}.{{ name }} = {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
 {%- endfor %}
 {%- endmacro %}
 

@@ -1,4 +1,3 @@
-{% import 'redrive.sql' as parts %}
 {#
   Add the present errors of the payloads. The next run of the model would find the same events among
   the appended ones, so the same commit records that they have been read.
@@ -27,5 +26,5 @@ where
     event.operation = 'invalid'
     and not exists (
         select 1 from {{ quarantine }} as already
-        where {{ parts.same_event('already', 'event') }}
+        where {{ parts.is_same_event('already', 'event') }}
     )

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Update a bitemporal history to the present knowledge: versions that no longer hold get their
   `recorded_to`, new ones their `recorded_from`. No other row is touched.

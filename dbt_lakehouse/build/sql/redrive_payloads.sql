@@ -1,4 +1,3 @@
-{% import 'redrive.sql' as parts %}
 {#
   The payloads to decode again, with the log time of their position.
 
@@ -29,8 +28,8 @@ inner join (
             where operation = 'invalid' and metadata = '{"compacted":true}'
         ) using (topic, partition, offset, event_index)
         where
-            {{ parts.is_one_of('error_code', codes) }}
-            and {{ parts.is_one_of('topic', topics) }}
+            {{ redrive_parts.is_one_of('error_code', codes) }}
+            and {{ redrive_parts.is_one_of('topic', topics) }}
     ) using (topic, partition, offset)
     group by events.topic, events.partition, events.offset
 ) as positions using (topic, partition, offset)

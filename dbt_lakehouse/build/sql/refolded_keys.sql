@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   The keys that are folded from their whole log whatever their new events are. A key may occur more
   than once.
@@ -13,7 +12,6 @@
       resting: SQL of the keys whose rows have values of others, or none.
       to_fill: the columns to fill (parts.is_to_be_filled).
 #}
-{% set key_list = fold.key | join(', ') %}
 {% set position = new_truncates[0] if new_truncates | length == 1
     else 'least(' ~ new_truncates | join(', ') ~ ')' %}
 {% set union = namespace(word='') %}
@@ -21,19 +19,19 @@
 -- It comes late, so what they are may rest on what it took away.
 {% if fold.order_by_source_time %}
 -- A later event may have lost to one that it takes away, so only the log has its position.
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ log }}
 where _position > {{ position }} and {{ fold.key[0] }} is not null
 {% else %}
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ gold }}
 where _position > {{ position }}
 {% endif %}
 union
 -- Only the log has the columns of an absent key.
-select {{ key_list }}
+select {{ fold.key_list }}
 from (
-    select {{ key_list }}, {{ parts.record_key(fold.key) | indent(8) }} as _record_key
+    select {{ fold.key_list }}, {{ parts.record_key(fold.key) | indent(8) }} as _record_key
     from {{ log }}
 )
 left semi join (
@@ -48,13 +46,13 @@ left semi join (
 {% if truncates %}
 {{ union.word }}
 -- What a truncate took away may lie between an event before it and what is known now.
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ gold }} as gold
 left semi join {{ truncates }} as truncates
     on gold._source = truncates._source and gold._position < truncates._position
 {% if states %}
 union all
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ states }}
 where _first_position < (select max(_position) from {{ truncates }})
 {% endif %}
@@ -67,7 +65,7 @@ where _first_position < (select max(_position) from {{ truncates }})
 {% endif %}
 {% if to_fill %}
 {{ union.word }}
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ log }} as changes
 where {{ parts.is_to_be_filled(to_fill, 'changes') | indent }}
 {% endif %}

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Save the state of keys that are absent after the run, so that a late older write can't bring them
   back. A key that is live again keeps its old entry, which its gold row outranks, until the entry

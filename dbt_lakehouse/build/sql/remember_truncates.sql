@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Save truncates of a table for later and late events.
 

@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {#
   Replace a table's rows of the touched keys; equal ones stay untouched.
 

@@ -1,4 +1,3 @@
-{% import 'key_update_parts.sql' as parts %}
 {#
   The places of the rows to examine, and of the rows that rest on them.
 
@@ -13,4 +12,4 @@ select _place from {{ updates }} as updates
 left semi join (
     select * from {{ updates }} left semi join {{ resting }} using (_place)
 ) as others
-    on {{ parts.has_old_key(key, 'others', 'updates') }}
+    on {{ key_update_parts.has_old_key(key, 'others', 'updates') }}

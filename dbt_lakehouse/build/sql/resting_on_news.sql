@@ -1,4 +1,3 @@
-{% import 'key_update_parts.sql' as parts %}
 {#
   The places of the rows of key updates that are new, or that a new row may affect.
 
@@ -11,12 +10,12 @@
 #}
 select _place from {{ updates }}
 {# Not by positions: those that a source says may have been given since. #}
-left semi join (select {{ parts.place() }} as _place from {{ news }}) using (_place)
+left semi join (select {{ key_update_parts.place() }} as _place from {{ news }}) using (_place)
 union
 select _place from {{ updates }} as updates
 left semi join {{ news }} as news
     on
-        {{ parts.has_old_key(key, 'news', 'updates') }}
+        {{ key_update_parts.has_old_key(key, 'news', 'updates') }}
         {% if by_source %}
         -- A later event is one of the next row of that key.
         and coalesce(news._position.source <= updates._position.source, true)

@@ -1,9 +1,9 @@
-{% import 'payloads.sql' as parts %}
 {#
   Aerospike's deletes without a set.
 
   Arguments:
       events: the new rows of other_events.
+      formats: those of records.
 #}
 with other_events as (
     select * from {{ events }}
@@ -15,13 +15,11 @@ final as (
         get_json_object(record_key, '$.digest') as _digest,
         operation as _operation,
         occurred_at as _occurred_at,
-        {{ parts.event_position('other_events') | indent(8) }} as _position,
+        {{ payload_parts.event_position('other_events') | indent(8) }} as _position,
         timestamp as _kafka_timestamp
     from other_events
     where
-        format in (
-            'aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json', 'aerospike_avro'
-        )
+        format in ({{ formats | map('literal') | join(', ') }})
         and operation = 'delete'
         and source_table is null
 )

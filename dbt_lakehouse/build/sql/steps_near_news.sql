@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The earlier steps in the log of the rows that the new steps name, as far as they may lie behind a
   new step; and the earlier truncates there.
@@ -18,7 +17,7 @@
 )
 {%- endset %}
 select 1 as found
-from ({{ events.row_steps(fold, near) | indent }})
+from ({{ event_parts.row_steps(fold, near) | indent }})
 left semi join (select _row from {{ news }} left anti join {{ own }} using (_row)) using (_row)
 union all
 select 1

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'key_update_parts.sql' as of_updates %}
 {#
   A MERGE that writes the values of other rows into the rows of key updates, and records the columns
   whose values are unknown.
@@ -62,7 +60,7 @@ using (
                 ''
             ) as _unknown
         from (
-            select *, {{ of_updates.place() }} as _place from {{ own }}
+            select *, {{ key_update_parts.place() }} as _place from {{ own }}
             where _key_update.key_before.{{ key[0] }} is not null
         ) as log
         inner join known on log._place = known._place

@@ -1,5 +1,3 @@
-{% import 'payloads.sql' as parts %}
-{% import 'tombstones.sql' as tombstones %}
 {#
   The topics of tombstones behind a missing offset whose key has a row as its newest event, with the
   number of these tombstones and the position of the first.
@@ -20,8 +18,8 @@ from (
             topic,
             partition,
             offset,
-            {{ tombstones.message_key() | indent(12) }} as message_key,
-            {{ parts.event_position('added') | indent(12) }} as position
+            {{ tombstone_parts.message_key() | indent(12) }} as message_key,
+            {{ payload_parts.event_position('added') | indent(12) }} as position
         from {{ added }} as added
         left anti join (
             select topic, partition, offset + 1 as offset
@@ -34,11 +32,11 @@ from (
         select
             topic,
             operation,
-            {{ tombstones.message_key() | indent(12) }} as message_key,
-            {{ parts.event_position('earlier') | indent(12) }} as position
+            {{ tombstone_parts.message_key() | indent(12) }} as message_key,
+            {{ payload_parts.event_position('earlier') | indent(12) }} as position
         from {{ earlier }} as earlier
         where
-            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            operation in ({{ operations_of_rows }}, 'tombstone')
     )
 
     select

@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The keys that a command may have changed in a gold table or history.
 
@@ -10,8 +9,8 @@
       remembered: for a gold table of a namespace, `deleted_keys`, to select from; else none.
       sequence: the sequence number up to which the model has read `deleted_keys`.
 #}
-select {{ fold.key | join(', ') }}
-from ({{ events.log_events(fold, new) | indent }})
+select {{ fold.key_list }}
+from ({{ event_parts.log_events(fold, new) | indent }})
 {% if new_deletes %}
 union all
 select _digest
@@ -21,6 +20,6 @@ where _namespace = {{ fold.namespace | literal }}
 {% if remembered %}
 union all
 select _digest
-from ({{ events.remembered_deletes(fold.namespace, remembered, sequence) | indent }})
+from ({{ event_parts.remembered_deletes(fold.namespace, remembered, sequence) | indent }})
 where _is_new
 {% endif %}

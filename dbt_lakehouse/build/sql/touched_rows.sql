@@ -1,4 +1,3 @@
-{% import 'events.sql' as events %}
 {#
   The row images whose copies a run of a table without a key counts again.
 
@@ -7,7 +6,7 @@
       new: the new rows of the log, to select from.
       own: the table as it is now, to select from.
 #}
-select _row from ({{ events.row_steps(fold, new) | indent }})
+select _row from ({{ event_parts.row_steps(fold, new) | indent }})
 union
 select _row
 from {{ own }} as own

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'events.sql' as events %}
 {#
   The keys whose rows a run rebuilds, in a history or in a gold table that keeps deleted rows.
 
@@ -16,15 +14,14 @@
       truncates: whether a truncate may be new.
       as_of: the moment at which rows expire, as text.
 #}
-{% set key_list = fold.key | join(', ') %}
-select {{ key_list }} from ({{ events.log_events(fold, new) | indent }})
+select {{ fold.key_list }} from ({{ event_parts.log_events(fold, new) | indent }})
 {% if resting %}
 union
 {{ resting }}
 {% endif %}
 {% if to_fill %}
 union
-select {{ key_list }}
+select {{ fold.key_list }}
 from {{ log }} as changes
 where {{ parts.is_to_be_filled(to_fill, 'changes') }}
 {% endif %}
@@ -42,8 +39,8 @@ select _digest from {{ own }} where {{ is_current }} and _expires_at <= timestam
 union
 {# All keys: even without a current version, a truncate may separate events of one instant; by
    source time, it also deletes events behind it. #}
-select {{ key_list }}
-from ({{ events.log_events(fold, log) | indent }})
+select {{ fold.key_list }}
+from ({{ event_parts.log_events(fold, log) | indent }})
 where exists (
     select 1
     from {{ new }} as changes

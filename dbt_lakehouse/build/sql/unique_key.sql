@@ -1,4 +1,3 @@
-{% import 'reference.sql' as reference %}
 {#
   The duplicate keys of a gold table, and those with a null column.
 
@@ -8,7 +7,7 @@
       keys: SQL of the keys to examine, or none for all.
 #}
 select {{ key | join(', ') }}, count(*) as copies
-from {{ reference.rows_of_keys(gold, keys, key) }}
+from {{ reference_parts.rows_of_keys(gold, keys, key) }}
 group by {{ key | join(', ') }}
 having
     count(*) > 1

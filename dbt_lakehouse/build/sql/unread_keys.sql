@@ -6,11 +6,11 @@
       table: the table.
       fold: the Fold.
       truncates: the truncates of the snapshots, fold.Truncate.
-      events: the new events, as of events.log_events.
+      events: the new events, as of event_parts.log_events.
 #}
 select count(*) as keys
 from {{ table }} as held
-left anti join {{ events }} as events using ({{ fold.key | join(', ') }})
+left anti join {{ events }} as events using ({{ fold.key_list }})
 where
     {% for each in truncates %}
     (

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-{% import 'key_update_parts.sql' as of_updates %}
 {#
   For each row of a key update the columns of the old key's row before its delete, structs:
   `is_known` with the `value`, or the `text` that did not fit, or `rests_on`, the place of another
@@ -43,7 +41,7 @@ probes as (
     from updates
     left join deletes
         on
-            {{ of_updates.has_old_key(key, 'deletes', 'updates') }}
+            {{ key_update_parts.has_old_key(key, 'deletes', 'updates') }}
             and deletes._key_update.id = updates._key_update.id
             and deletes._key_update.change <=> updates._key_update.change
     group by updates._key_update, updates._place, updates._position
@@ -52,7 +50,7 @@ probes as (
 events as (
     select
         {{ (key + columns) | join(', ') }},
-        {{ of_updates.place() }} as _place,
+        {{ key_update_parts.place() }} as _place,
         _operation,
         _position,
         {{ '_source,' if several_sources }}
@@ -62,7 +60,7 @@ events as (
         {{ parts.known_time() | indent(8) }} as _time
     from {{ log }}
     left semi join probes using ({{ key_list }})
-    where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    where _operation in ({{ operations_of_rows }})
     union all
     -- A truncate takes the row of every key away.
     select
@@ -79,7 +77,7 @@ events as (
     from (select distinct {{ key_list }} from probes)
     cross join (
         select
-            {{ of_updates.place() }} as _place,
+            {{ key_update_parts.place() }} as _place,
             _position,
             {{ '_source,' if several_sources }}
             {{ parts.known_time() | indent(12) }} as _time
@@ -168,13 +166,13 @@ told as (
             case
                 when _is_probe then null
                 when _operation in ('delete', 'truncate')
-                    then {{ of_updates.value_before() | indent(20) }}
+                    then {{ key_update_parts.value_before() | indent(20) }}
                 when _is_resting and array_contains(_columns, {{ column.strip('`') | literal }})
-                    then {{ of_updates.value_before(rests_on='_place') | indent(20) }}
+                    then {{ key_update_parts.value_before(rests_on='_place') | indent(20) }}
                 when not {{ parts.is_unchanged(column) }}
-                    then {{ of_updates.value_before(column, misfit=column) | indent(20) }}
+                    then {{ key_update_parts.value_before(column, misfit=column) | indent(20) }}
                 when _operation in ('snapshot', 'insert')
-                    then {{ of_updates.value_before() | indent(20) }}
+                    then {{ key_update_parts.value_before() | indent(20) }}
             end,
             true
         ) over (

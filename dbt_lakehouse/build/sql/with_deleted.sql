@@ -1,4 +1,3 @@
-{% import 'ordered.sql' as ordered %}
 {#
   The rows of a gold table that keeps deleted rows: the live ones, and for each other key its last
   row, with its deletion time, `_deleted_at`.
@@ -11,25 +10,24 @@
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
-      events: SQL as of events.all_events.
+      events: SQL as of event_parts.all_events.
       live: SQL of the live rows, as of fold.sql.
       last: the same for the last rows, from the events of the relation `last_lives`.
 #}
-{% set key_list = fold.key | join(', ') %}
 with live as (
     {{ live | indent }}
 ),
 
 ordered as (
     with
-    {{ ordered.ranked(
-        fold, log, 'select * from ' ~ events ~ ' left anti join live using (' ~ key_list ~ ')'
+    {{ ordered_parts.ranked(
+        fold, log, 'select * from ' ~ events ~ ' left anti join live using (' ~ fold.key_list ~ ')'
     ) | indent }}
 
     select
         *,
         max(if(_operation <> 'delete', struct(_rank, _epoch), null)) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
         ) as _last_write
     from ranked
 ),
@@ -47,7 +45,7 @@ last_rows as (
 
 ends as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         max(_guard_time) as _newest_time,
         min_by(
             struct(
@@ -60,12 +58,12 @@ ends as (
             where _rank > _last_write._rank or (_last_write is null and not _is_end)
         ) as _end
     from ordered
-    group by {{ key_list }}
+    group by {{ fold.key_list }}
 ),
 
 deleted as (
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {% for column in fold.columns %}
         if(last_rows._position is null, _end.{{ column }}, last_rows.{{ column }}) as {{ column }},
         {% endfor %}
@@ -80,7 +78,7 @@ deleted as (
         -- Neither is null of a live row alone.
         coalesce(least(_end._time, last_rows._expires_at), timestamp_micros(0)) as _deleted_at
     from ends
-    left join last_rows using ({{ key_list }})
+    left join last_rows using ({{ fold.key_list }})
     where _end is not null or last_rows._position is not null
 )
 

@@ -59,13 +59,11 @@ def entity_names(
     tables: Mapping[TableId, Collection[str]],
     others: Iterable[tuple[TableId, str]],
     taken: Collection[str],
-    suffixes: Iterable[str] = ("_changes",),
 ) -> dict[TableId, str]:
     """A unique name for each table, neither taken nor reserved.
 
     ``tables``: the tables with the topics that they come in. ``others``: further tables of the
-    lake, each with a topic. ``suffixes``: those of the models that are made beside the one of
-    that name.
+    lake, each with a topic.
     """
     choices = {table: _choices(table, min(topics)) for table, topics in tables.items()}
     contested = Counter(name for names in choices.values() for name in names)
@@ -78,8 +76,7 @@ def entity_names(
     names = {}
     for table, own in choices.items():
         for name in own:
-            models = {name, *(name + suffix for suffix in suffixes)}
-            is_free = models.isdisjoint(taken) and name not in RESERVED
+            is_free = {name, f"{name}_changes"}.isdisjoint(taken) and name not in RESERVED
             if name == own[-1] or (is_free and contested[name] == 1):
                 names[table] = name
                 break

@@ -19,13 +19,11 @@ from dbt_lakehouse.commands.generate.values import Values
 from python_udfs.binlog.canal import is_binary
 from python_udfs.binlog.labels import Labels, has_labels, labels_of
 from python_udfs.core.events import (
+    CHANGES,
     DELETE,
-    INSERT,
     INVALID,
-    SNAPSHOT,
     TRUNCATE,
     UPDATE,
-    UPSERT,
     Event,
     Headers,
 )
@@ -42,9 +40,7 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 from python_udfs.typed.images import is_of_document
 
-# Operations that show which tables exist.
-OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
-ROW_OPERATIONS: Final = OPERATIONS - {DELETE, TRUNCATE}
+ROW_OPERATIONS: Final = CHANGES - {DELETE, TRUNCATE}
 """Operations after which a row exists."""
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _MAX_PARTS: Final = 64
@@ -266,7 +262,7 @@ class TopicProfile:
                 self.errors[event.error_code or ""] += 1
                 self.error_example = self.error_example or (event.error_detail or "")
                 continue
-            if event.operation not in OPERATIONS or _is_null_value(format_name, event):
+            if event.operation not in CHANGES or _is_null_value(format_name, event):
                 continue
             table = self._table(event, format_name, position, is_aerospike)
             if is_aerospike:

@@ -38,13 +38,9 @@ class _Column(NamedTuple):
     width: int
 
 
-def table_text(
-    names: Sequence[str], rows: Sequence[Sequence[Any]], numeric: Sequence[bool] | None = None
-) -> str:
-    """A table of complete values, as Spark draws it. Without ``numeric``, the values tell which
-    columns are numbers.
-    """
-    return fitted(names, rows, None, numeric).text
+def table_text(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of complete values, as Spark draws it."""
+    return fitted(names, rows, None).text
 
 
 def fitted(
@@ -54,7 +50,8 @@ def fitted(
     numeric: Sequence[bool] | None = None,
 ) -> Fitted:
     """A table with lines of up to ``width`` characters, None for unlimited. Long values are
-    shortened, except for numbers; then columns in the middle are left out.
+    shortened, except for numbers; then columns in the middle are left out. Without ``numeric``,
+    the values tell which columns are numbers.
     """
     if numeric is None:
         numeric = [_is_numeric([row[at] for row in rows]) for at in range(len(names))]

@@ -1,7 +1,7 @@
 """The events of a key in its table's log, in the form that the reference folds take.
 
-dbt_lakehouse/build/sql/reference.sql defines which rows are events; this is the same in DuckDB's
-SQL.
+dbt_lakehouse/build/sql/reference_parts.sql defines which rows are events; this is the same in
+DuckDB's SQL.
 """
 
 import binascii

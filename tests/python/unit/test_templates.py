@@ -29,12 +29,7 @@ from dbt_lakehouse.runs.formats import condition_sql
 from dbt_lakehouse.runs.log_input import LogInput
 from dbt_lakehouse.runs.taken import TakenEvents, taken
 
-# What others import.
-PARTS: Final = frozenset(
-    """
-    events former_keys key_update_parts ordered parts payloads redrive reference tombstones
-    """.split()
-)
+PARTS: Final = frozenset(path.stem for path in FOLDER.glob("*parts.sql"))
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
@@ -509,7 +504,7 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         for comes, left in product(YES_AND_NO, ("(select 1)", None)):
             yield "follow_logs", {"events": "o", "taken": logs, "comes": comes, "left": left}
     yield "untaken", {"events": "select 1"}
-    yield "set_less_deletes", {"events": "e"}
+    yield "set_less_deletes", {"events": "e", "formats": ["aerospike_json", "it's"]}
     for remembered in ("k", None):
         yield "deleted_keys", {"deletes": "d", "remembered": remembered, "as_of": AS_OF}
     for near in ("true", None):
@@ -692,9 +687,9 @@ def test_a_template_gives_a_whole_statement(name: str) -> None:
 def test_parts_are_whole(fold: Fold) -> None:
     deletes = "d" if fold.namespace else None
     for keys in ("k", None):
-        assert faults(part("events", "log_events", fold, "l", deletes, keys)) == []
-        assert faults(part("events", "all_events", fold, "l", deletes, keys)) == []
-    assert faults(part("events", "truncates", fold, "l")) == []
+        assert faults(part("event_parts", "log_events", fold, "l", deletes, keys)) == []
+        assert faults(part("event_parts", "all_events", fold, "l", deletes, keys)) == []
+    assert faults(part("event_parts", "truncates", fold, "l")) == []
 
 
 FORMATS: Final[Mapping[str, Any]] = {
@@ -714,9 +709,9 @@ FORMATS: Final[Mapping[str, Any]] = {
 @pytest.mark.parametrize("topics", FORMATS.values(), ids=FORMATS)
 def test_a_format_is_a_whole_expression(topics: Any) -> None:
     rules = [(rule, rule.when and condition_sql(rule.when)) for rule in topic_rules(topics)]
-    found = part("payloads", "payload_format", rules)
+    found = part("payload_parts", "payload_format", rules)
     assert faults(found) == []
-    assert faults(part("payloads", "formatted", "p", found)) == []
+    assert faults(part("payload_parts", "formatted", "p", found)) == []
     assert found.count("then") == len(rules)
 
 
@@ -740,9 +735,9 @@ def test_what_is_read_of_events_is_a_whole_relation(
     for conditions in ([], ["b", "c"]):
         of_payloads = None
         if payloads is not None:
-            of_payloads = part("payloads", "payloads_to_read", read, "f", conditions)
+            of_payloads = part("payload_parts", "payloads_to_read", read, "f", conditions)
             assert faults(of_payloads) == []
-        found = part("payloads", "events_of", read, of_payloads, "f", conditions, conditions)
+        found = part("payload_parts", "events_of", read, of_payloads, "f", conditions, conditions)
         assert faults(found) == []
         assert ("from n where false" in found) == (added is None and payloads is None)
 
@@ -754,7 +749,11 @@ def test_every_template_is_rendered_here() -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
 def test_a_template_is_told_what_it_asks_for(path: Path) -> None:
-    asked = meta.find_undeclared_variables(templates.parsed(path.stem)) - {"namespace"}
+    asked = meta.find_undeclared_variables(templates.parsed(path.stem)) - {
+        "namespace",
+        "operations_of_rows",
+        *PARTS,
+    }
     given = [{*arguments} for name, arguments in statements() if name == path.stem]
     # A part is told by the arguments of its macros.
     assert asked == set().union(*given) if given else asked == set()
@@ -762,7 +761,7 @@ def test_a_template_is_told_what_it_asks_for(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
 def test_a_template_says_what_it_is(path: Path) -> None:
-    text = re.sub(r"^(?:\{% import .*\n)+\n?", "", path.read_text())
+    text = path.read_text()
     assert text.startswith("{#")
     assert max(map(len, text.splitlines())) <= 100
 
@@ -770,6 +769,8 @@ def test_a_template_says_what_it_is(path: Path) -> None:
 def test_a_name_that_is_not_given_is_an_error() -> None:
     with pytest.raises(UndefinedError, match="scope"):
         render("forget_truncates", deleted_keys="k")
+    with pytest.raises(UndefinedError, match="_known_tim"):
+        templates.of_folder(FOLDER).from_string("{{ parts._known_tim() }}").render()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-
 {#
   The condition that a truncate stands for a full snapshot that has read the key, and therefore ends
   no version of it. The next event is then a whole row that was read, and not older by its time.
@@ -20,17 +18,16 @@ coalesce(
 
 {#
   The events of a log in the order in which a key's rows follow each other (fold.sql): common table
-  expressions up to `ranked`, which has the columns of events.log_events, `_epoch` (the number of
-  truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
+  expressions up to `ranked`, which has the columns of event_parts.log_events, `_epoch` (the number
+  of truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
   `_rank`, by key. A truncate is a delete of each key that it deleted.
 
   Arguments:
       fold: the Fold.
       log: the change log, to select from.
-      log_events: SQL as of events.all_events.
+      log_events: SQL as of event_parts.all_events.
 #}
 {% macro ranked(fold, log, log_events) %}
-{% set key_list = fold.key | join(', ') %}
 log_events as (
     {{ log_events | indent }}
 ),
@@ -55,11 +52,11 @@ own as (
     select
         *,
         lag(_operation) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
             order by _position
         ) as _operation_before,
         lead(struct(_source, _operation, _guard_time, _unchanged_columns)) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
             order by _position
         ) as _behind
     from placed
@@ -103,7 +100,7 @@ placed as (
         filter(_all, truncate -> truncate._position < log_events._position) as _before,
         filter(_all, truncate -> truncate._position > log_events._position) as _after,
         lead(struct(_position, _operation, _guard_time, _unchanged_columns)) over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
             order by _position
         ) as _behind
     from log_events
@@ -121,7 +118,7 @@ events as (
     {% endif %}
     union all
     select
-        {{ key_list }},
+        {{ fold.key_list }},
         {{ parts.no_columns(fold.columns) | indent(8) }}
         'delete' as _operation,
         _end._time as _occurred_at,
@@ -134,7 +131,7 @@ events as (
         _epoch,
         true as _is_end
     from (
-        select {{ key_list }}, get(_after, 0) as _end, size(_before) as _epoch
+        select {{ fold.key_list }}, get(_after, 0) as _end, size(_before) as _epoch
         from placed
         where
             -- Of the key's last event before it.
@@ -156,7 +153,7 @@ timed as (
         coalesce(
             _guard_time,
             max(_guard_time) over (
-                partition by {{ key_list }}, _epoch
+                partition by {{ fold.key_list }}, _epoch
                 order by _position
                 rows between unbounded preceding and 1 preceding
             )
@@ -169,7 +166,7 @@ ranked as (
     select
         *,
         row_number() over (
-            partition by {{ key_list }}
+            partition by {{ fold.key_list }}
             order by
                 {{ '_epoch, _is_end, _time nulls first, ' if fold.order_by_source_time }}_position
         ) as _rank

@@ -1,4 +1,3 @@
-{% import 'payloads.sql' as payloads %}
 {#
   The keys of events from before a key was declared again: their record keys have other columns. A
   rebuild reads all events, so earlier events with the same record key supply the values that an
@@ -30,14 +29,15 @@ before_each as (
             change._has_other_key,
             last_value(change.`{{ column }}`, true) over (
                 {{ row }}
-                order by {{ payloads.event_position('decoded', place) | indent(16) }}
+                order by {{ payload_parts.event_position('decoded', place) | indent(16) }}
                 rows between unbounded preceding and 1 preceding
             ),
             null
         ) as `former_{{ column }}`,
         {% endfor %}
         change._has_other_key
-        and max_by(operation, {{ payloads.event_position('decoded', place) | indent(8) }}) over (
+        and max_by(operation, {{ payload_parts.event_position('decoded', place)
+            | indent(8) }}) over (
             {{ row }}
         ) = 'delete'
             as is_gone

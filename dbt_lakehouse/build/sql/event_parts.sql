@@ -1,5 +1,3 @@
-{% import 'parts.sql' as parts %}
-
 {#
   The events of a change log in the fold's form: key, columns, and `_operation`, `_occurred_at`,
   `_guard_time` (the time that later events are compared with), `_position`, `_expires_at`,
@@ -14,7 +12,6 @@
       keys: a relation with the key columns, to take only their events, or none for all.
 #}
 {% macro log_events(fold, changes, deletes=none, keys=none) %}
-{% set key_list = fold.key | join(', ') %}
 {% set no_names = 'cast(null as array<string>)' %}
 select
     {{ (fold.key + fold.columns) | join(', ') }},
@@ -29,10 +26,10 @@ select
         as _unchanged_columns
 from {{ changes }} as changes
 {% if keys %}
-left semi join {{ keys }} using ({{ key_list }})
+left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 where
-    _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    _operation in ({{ operations_of_rows }})
     {% for column in fold.key %}
     and {{ column }} is not null
     {% endfor %}
@@ -63,7 +60,7 @@ select * from (
         {% endfor %}
 )
 {% if keys %}
-left semi join {{ keys }} using ({{ key_list }})
+left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 {% endif %}
 {% if deletes %}
@@ -197,5 +194,5 @@ from {{ changes }} as changes
         ),
         step -> step._columns is not null
     )) step as _columns, _step
-where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+where _operation in ({{ operations_of_rows }})
 {%- endmacro %}

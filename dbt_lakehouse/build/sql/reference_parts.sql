@@ -1,4 +1,3 @@
-{% import 'parts.sql' as parts %}
 {# Parts of statements that compare a table with the plain Python references. #}
 
 {# The columns as an array of texts, each by itself: null and absent are the same. #}
@@ -46,7 +45,6 @@ cast(filter(array(
       deletes: for a namespace, the deletes without a set, to select from.
 #}
 {% macro changes(fold, log, deletes) %}
-{% set key_list = fold.key | join(', ') %}
 with log as (
     select * from {{ log }}
     where
@@ -57,7 +55,7 @@ with log as (
 )
 
 select
-    {{ key_list }},
+    {{ fold.key_list }},
     {{ _change(
         fold,
         expires_at='unix_micros(_expires_at)' if fold.namespace,
@@ -85,9 +83,9 @@ select
 from log
 where _previous_key is not null
 union all
-select {{ key_list }}, _change
+select {{ fold.key_list }}, _change
 from (
-    select {{ key_list }} from log
+    select {{ fold.key_list }} from log
     union
     select _previous_key.* from log where _previous_key is not null
 )

@@ -1,12 +1,5 @@
 {# Parts of statements for payloads that are decoded again. #}
 
-{# Whether two rows have the same place in the same payload. #}
-{% macro same_event(one, other) %}
-{% for column in ['topic', 'partition', 'offset', 'event_index'] %}
-{{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
-{%- endfor %}
-{%- endmacro %}
-
 {# Whether two rows have the same error of a payload that can't be decoded. #}
 {% macro same_error(one, other) %}
 {{ other }}.operation = 'invalid'
