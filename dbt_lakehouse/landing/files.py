@@ -17,7 +17,7 @@ from pyspark.errors.exceptions.captured import (
     CapturedException,
     ParseException,
 )
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
@@ -29,6 +29,7 @@ from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.landing.progress import Counted, Reading, size_of
 from dbt_lakehouse.session.troubles import error_text
+from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
@@ -197,23 +198,22 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
     Returns the same as ``_land``.
     """
     spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
+    views = EvaluatedViews(spark)
     while True:
         snapshot = bronze.current_snapshot(spark)
-        _choose(spark)
+        views.create("incoming_positions", _positions(spark))
         try:
             return _append_chosen(spark, snapshot)
         except ConcurrentAppendError:
             tell("another host has landed meanwhile: starting over")
         finally:
-            # Also uncaches it.
-            spark.catalog.dropTempView("incoming_positions")
+            views.drop("incoming_positions")
 
 
-def _choose(spark: SparkSession) -> None:
-    """Cache ``incoming_positions``: each position of the captures, and whether it is landed."""
-    spark.sql(
+def _positions(spark: SparkSession) -> DataFrame:
+    """Each position of the captures, and whether it is landed."""
+    return spark.sql(
         f"""
-        cache table incoming_positions as
         with incoming as (
             select topic, partition, offset, min({bronze.FINGERPRINT}) as fingerprint,
                 count(distinct {bronze.FINGERPRINT}) as variants,
