@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import OneOf, names, needs, project_options
+from dbt_lakehouse.cli.options import KEYLESS, OneOf, names, needs, project_options
 from dbt_lakehouse.commands.standard_streams import say, terminal_width
 from python_udfs.registry import FORMATS
 
@@ -64,6 +64,7 @@ def init(
 )
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
 @click.option("--key", metavar="COLUMN,...", help="Key columns, if the messages have no key.")
+@click.option("--keyless", is_flag=True, help=KEYLESS)
 @click.option(
     "--dry-run", is_flag=True, help="Only show what would be written; land and build nothing."
 )
@@ -75,6 +76,7 @@ def add(
     format_name: str | None,
     table: str | None,
     key: str | None,
+    keyless: bool,
     dry_run: bool,
 ) -> None:
     """Take topics to gold: land them, write their models, build the project, show the tables.
@@ -87,7 +89,8 @@ def add(
     from dbt_lakehouse.commands.add import Addition
     from dbt_lakehouse.commands.add import add as take_to_gold
 
-    given = Addition(topics, captures, format_name, table, names(key), terminal_width())
+    width = terminal_width()
+    given = Addition(topics, captures, format_name, table, names(key), keyless, width)
     if dry_run:
         from dbt_lakehouse.commands.add_dry_run import foresee
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dbt_lakehouse.cli.options import (
+    KEYLESS,
     OneOf,
     TableName,
     key_lines,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="YAML file with each table's key, like `shop.public.orders: [order_id]`.",
 )
+@click.option("--keyless", is_flag=True, help=KEYLESS)
 @click.option(
     "--format",
     "format_name",
@@ -58,6 +60,7 @@ def generate(
     key: str | None,
     key_columns: tuple[str, ...],
     keys_file: Path | None,
+    keyless: bool,
     format_name: str | None,
     as_json: bool,
 ) -> None:
@@ -75,6 +78,7 @@ def generate(
         names(key),
         {} if keys_file is None else keys_in(keys_file),
         [names(each) for each in key_columns],
+        keyless,
     )
     report = write_models(project, Options(topics, table, name, keys, format_name))
     say(report.json() if as_json else report.text())

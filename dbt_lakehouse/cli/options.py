@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from dbt_lakehouse.session.profile import Place
     from dbt_lakehouse.session.project import ProjectOptions
 
+KEYLESS: Final = "Tables whose messages have no key have none: gold counts their equal rows."
+"""The help of the option of that name."""
+
 _PROJECT_OPTIONS: Final = ("project_dir", "profiles_dir", "profile", "target", "variables")
 
 

@@ -46,6 +46,8 @@ class Addition(NamedTuple):
     table: str | None = None
     """The only source table to add; None for all."""
     key: Sequence[str] = ()
+    keyless: bool = False
+    """Whether the rows of tables whose messages have no key have none either."""
     width: int | None = None
     """The characters of a line; None for unlimited."""
 
@@ -55,7 +57,7 @@ class Addition(NamedTuple):
         return Options(
             self.topics,
             table=self.table,
-            keys=GivenKeys(self.key),
+            keys=GivenKeys(self.key, keyless=self.keyless),
             format=self.format,
             takes_suggestion=True,
             from_kafka=not self.captures,

@@ -7,6 +7,16 @@ from dbt_lakehouse.texts import counted
 from python_udfs.registry import UNWRAPPED_FORMATS
 
 
+def cautions_of_rows(profile: TableProfile) -> Iterator[str]:
+    """Warnings about a table without a key, whose rows are found by all of their values."""
+    if profile.without_before:
+        yield (
+            f"{profile.without_before:,} of its updates and deletes lack the row before them, by"
+            " which gold finds the row that goes: the source has to ship it (PostgreSQL: `alter"
+            " table ... replica identity full`)"
+        )
+
+
 def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
     """Warnings about a table with these fields as its key."""
     in_images = [name for name in key if name in profile.columns and profile.columns[name].in_image]

@@ -54,7 +54,8 @@ def table_of(
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
         message_key=message_key,
         # Only if all of its events have it: one without a place could be anywhere in the order.
-        order_said=next(iter(profile.orders)) if len(profile.orders) == 1 else None,
+        # A log without a key goes by Kafka's order alone.
+        order_said=next(iter(profile.orders)) if key and len(profile.orders) == 1 else None,
     )
 
 

@@ -130,7 +130,7 @@ def changes_sql(table: Table) -> str:
     for name, value in where.items():
         lines.append(f"        {name}={'none' if value is None else quoted(value)},")
     if not source.is_aerospike:
-        lines += _key_lines(table.key)
+        lines += _key_lines(table.key) if table.key else ["        keyless=true,"]
         if table.message_key:
             lines.append(f"        message_key={message_key_text(table.message_key)},")
     lines += _dict_lines("columns", table.columns)
@@ -230,7 +230,7 @@ def _technical_node(name: str, type_name: str) -> CommentedMap:
     return _column_node(name, DoubleQuotedScalarString(doc), type_name)
 
 
-def _model(table: Table, suffix: str, description: str, tests: Sequence[str], **more: Any) -> str:
+def _model(table: Table, suffix: str, description: str, tests: Sequence[Any], **more: Any) -> str:
     model = CommentedMap(name=f"{table.name}{suffix}", description=description_node(description, 4))
     if tests:
         model["data_tests"] = [*tests]
@@ -254,7 +254,9 @@ def gold_yml(table: Table) -> str:
             fold.rows_columns if fold.keyless else fold.gold_columns
         ).items()
     ]
-    tests = () if fold.keyless else ("unique_key", "equals_refold", "no_absent_keys")
+    tests: Sequence[Any] = ("unique_key", "equals_refold", "no_absent_keys")
+    if fold.keyless:
+        tests = [{"unique_combination": {"arguments": {"columns": ["_row", "_copy"]}}}]
     return _model(table, "", _describe_gold(table), tests, columns=columns)
 
 

@@ -147,6 +147,8 @@ class TableProfile:
     """The number of row changes without a key."""
     whole_updates: int = 0
     """The number of updates that have the row before them."""
+    without_before: int = 0
+    """The number of updates and deletes that lack it."""
     snapshots_begun: int = 0
     snapshots_ended: int = 0
     """The number of events that are marked as the first, or the last, of a snapshot of
@@ -196,6 +198,7 @@ class TableProfile:
         self.orders |= other.orders
         self.keyless += other.keyless
         self.whole_updates += other.whole_updates
+        self.without_before += other.without_before
         self.snapshots_begun += other.snapshots_begun
         self.snapshots_ended += other.snapshots_ended
         self.labels |= other.labels
@@ -355,7 +358,9 @@ def _add_row(
     metadata = event.metadata or b""
     table.snapshots_begun += b'"snapshot":"first' in metadata
     table.snapshots_ended += b'"snapshot":"last' in metadata
-    table.whole_updates += event.operation == UPDATE and event.before is not None
+    if event.operation in (UPDATE, DELETE):
+        table.without_before += event.before is None
+        table.whole_updates += event.operation == UPDATE and event.before is not None
     images = []
     for image in (event.before, event.after):
         if image is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from dbt_lakehouse.commands.generate import edit, models, naming, rekey, sources, types
-from dbt_lakehouse.commands.generate.cautions import cautions
+from dbt_lakehouse.commands.generate.cautions import cautions, cautions_of_rows
 from dbt_lakehouse.commands.generate.choices import (
     GivenKeys,
     NoSuchTable,
@@ -191,17 +191,20 @@ class Writer:
     def _create(self, table_id: TableId, name: str, outcome: Outcome) -> None:
         profile = self._tables[table_id]
         said: list[list[str]] = []
-        if table_id.is_aerospike:
-            key = []
-        else:
+        key: list[str] = []
+        if not table_id.is_aerospike:
             named, entity = self._key_named(table_id), table_id.table or ""
             given = key_given(named, self._keys.columns, profile, entity)
             if given:
                 is_doubtful = rekey.doubt(profile, given, entity) is not None
                 said = rekey.beside(profile, given, is_doubtful=is_doubtful)
-            key = given or shipped_key(
-                table_id, profile, outcome, is_only_table=len(self._tables) == 1
-            )
+            is_keyless = self._keys.keyless and not (given or is_hbase(profile))
+            if is_keyless and rekey.newest_key(profile) is None:
+                outcome.notes += cautions_of_rows(profile)
+            else:
+                key = given or shipped_key(
+                    table_id, profile, outcome, is_only_table=len(self._tables) == 1
+                )
         table = table_of(table_id, name, profile, key, outcome, said)
         outcome.notes += cautions(profile, key)
         for log in self._models.logs:
@@ -252,6 +255,8 @@ class Writer:
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
         # Its own note reports another key.
         outcome.notes += cautions(profile, [] if key_added else log.key_fields)
+        if "keyless" in log.call.arguments:
+            outcome.notes += cautions_of_rows(profile)
         added = self._new_specs(profile, log)
         retyped = self._retyped(profile, log, guessed, outcome)
         outcome.changes += [f"+ {shown(spec)}" for spec in added]

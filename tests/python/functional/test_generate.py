@@ -1122,6 +1122,22 @@ def evolving(capture: Capture, version: int) -> list[Line]:
     return lines if version > 1 else lines[:1]
 
 
+COUNTED: Final = "shop.clicks"
+
+
+def equal_rows() -> list[Line]:
+    """A table without a key: of three equal rows one goes, and another row changes."""
+    capture = Capture(COUNTED)
+    page, other = {"at": 1, "page": "/"}, {"at": 2, "page": "/a"}
+    changes: list[tuple[str, Row | None, Row | None]] = [
+        *[("c", None, page)] * 3,
+        ("c", None, other),
+        ("u", other, {**other, "at": 3}),
+        ("d", page, None),
+    ]
+    return [capture.json(None, change(op, source("clicks"), *images)) for op, *images in changes]
+
+
 # --- The lake -------------------------------------------------------------------------------------
 
 
@@ -1137,8 +1153,11 @@ class World:
     def project(self) -> Path:
         return self.lake.project
 
-    def generate(self, *topics: str, key: Sequence[str] = (), **options: Any) -> Report:
-        return generate(self.lake.load(), Options(topics, keys=GivenKeys(key), **options))
+    def generate(
+        self, *topics: str, key: Sequence[str] = (), keyless: bool = False, **options: Any
+    ) -> Report:
+        keys = GivenKeys(key, keyless=keyless)
+        return generate(self.lake.load(), Options(topics, keys=keys, **options))
 
     def files(self) -> dict[Path, str]:
         """All that generate may write."""
@@ -1202,6 +1221,7 @@ TOPICS: Final = {
     "shop.stock": "debezium_json",
     "shop.cells": "debezium_json",
     HOSTILE: "debezium_json",
+    COUNTED: "debezium_json",
 }
 KEYS: Final[dict[str, list[str]]] = {
     "arcion_geo": ["code"],
@@ -1235,6 +1255,7 @@ BUILT: Final = (
     "+stock",
     "+pets",
     "+toys",
+    "+clicks",
     *(f"+{name}" for name in NAMED.values()),
 )
 
@@ -1251,6 +1272,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         *documents_of_mongodb(),
         *change_streams(),
         *hostile_names(),
+        *equal_rows(),
     ]
     lines += cells_with_numbers_as_keys()
     world.lake.land([*lines, *evolving(world.stock, 1)])
@@ -1258,7 +1280,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     known = {number: Registered("AVRO", (json.dumps(schema),)) for number, schema in AVRO.items()}
     avro_schemas.keep(world.lake.spark, known, None)
     for topic, format_name in TOPICS.items():
-        world.reports[topic] = world.generate(topic, format=format_name, key=KEYS.get(topic, ()))
+        world.reports[topic] = world.generate(
+            topic, format=format_name, key=KEYS.get(topic, ()), keyless=topic == COUNTED
+        )
     models = world.project / "models"
     (models / "silver" / "places_changes.sql").write_text(PLACES_SQL)
     gold = (
@@ -1350,6 +1374,7 @@ def test_names(world: World) -> None:
         "hr.staff": "staff",
         "y.public.parts": "parts",
         "shop.public.stock": "stock",
+        "shop.public.clicks": "clicks",
         **{f"shop.public.{source}": name for source, name in NAMED.items()},
     }
 
@@ -1394,8 +1419,8 @@ def test_no_line_is_too_long(world: World) -> None:
 # --- What was built -------------------------------------------------------------------------------
 
 
-# Of a schema block, of a key that was given, of records, of documents, of cells.
-TESTED: Final = ("typed", "country", "players", "people", "cells")
+# Of a schema block, of a key that was given, of records, of documents, of cells, of no key.
+TESTED: Final = ("typed", "country", "players", "people", "cells", "clicks")
 
 
 @pytest.mark.parametrize(
@@ -1474,6 +1499,16 @@ def test_a_table_without_keys_takes_the_given_one(built: World) -> None:
         }
     }
     assert built.rows("members", "id") == {"1004": {"id": "1004", "name": None, "points": 13}}
+
+
+def test_equal_rows_of_a_table_without_a_key_are_counted(built: World) -> None:
+    rows = built.lake.read("gold.clicks")
+    assert sorted((row["at"], row["page"], row["_copy"]) for row in rows) == [
+        (1, "/", 1),
+        (1, "/", 2),
+        (3, "/a", 1),
+    ]
+    assert list(built.contract("clicks"))[-3:] == ["_row", "_copy", "_position"]
 
 
 def test_unwrapped_rows_have_the_types_of_their_schema(built: World) -> None:
@@ -2136,6 +2171,31 @@ def test_a_column_is_the_key_of_all_tables_that_have_it(keyless: Paper) -> None:
     again = keyless.generate("shop.cdc", keys=GivenKeys(columns=[["note"], ["no"], ["page"]]))
     assert keys_of(again)["clicks"] == ["page"]
     assert [each.status for each in again.tables] == ["created", *["unchanged"] * 4]
+
+
+def test_tables_have_no_key_where_the_call_says_so(keyless: Paper) -> None:
+    update = change("u", source("clicks"), None, {"at": "2026-01-02", "page": "/"})
+    keyless.topics["shop.cdc"].append(Capture("shop.cdc").json(None, update))
+    keys = GivenKeys(columns=[["id"]], keyless=True)
+    report = keyless.generate("shop.cdc", keys=keys)
+    assert keys_of(report) == {
+        **{"orders": ["id"], "lines": ["ID"], "notes": ["Id"]},
+        **{"clicks": [], "keyed": ["no"]},
+    }
+    model = keyless.read("silver", "clicks_changes.sql")
+    assert "        keyless=true,\n" in model and " key=" not in model and "order_by" not in model
+    (clicks,) = (each for each in report.tables if each.name == "clicks")
+    assert [each.partition(" the row before")[0] for each in clicks.notes] == [
+        "1 of its updates and deletes lack"
+    ]
+    (gold,) = yaml.safe_load(keyless.read("gold", "clicks.yml"))["models"]
+    assert gold["data_tests"] == [
+        {"unique_combination": {"arguments": {"columns": ["_row", "_copy"]}}}
+    ]
+    assert gold["description"].startswith("One row per row of the source that exists now")
+    # Another call does not ask for a key any more.
+    again = keyless.generate("shop.cdc")
+    assert {each.status for each in again.tables} == {"unchanged"} and not again.failed
 
 
 def test_keys_are_read_from_a_file(keyless: Paper, tmp_path: Path) -> None:
