@@ -16,6 +16,7 @@ from streams import UNAVAILABLE
 
 from dbt_lakehouse.reference.fold import (
     Change,
+    Order,
     Position,
     is_before,
     known_time,
@@ -287,14 +288,16 @@ def _old_value(
     """
     assert insert.other_key is not None
     own = updates.get(insert.other_key, [])
-    deletes = [
-        log_order(each)
-        for event, each in own
-        if event.operation == "delete"
-        and (event.other_key, event.lsn) == (insert.key, insert.lsn)
-        and insert.lsn is not None
-    ]
-    end = min(deletes, default=log_order(change))
+    if insert.lsn is None:
+        end = _unnamed_end(own, insert, change)
+    else:
+        deletes = [
+            log_order(each)
+            for event, each in own
+            if event.operation == "delete"
+            and (event.other_key, event.lsn) == (insert.key, insert.lsn)
+        ]
+        end = min(deletes, default=log_order(change))
     before = _in_time(insert.source, [*own, *truncates])
     for event, each in reversed([pair for pair in before if log_order(pair[1]) < end]):
         if each.operation in ("delete", "truncate"):
@@ -308,6 +311,23 @@ def _old_value(
                 else _old_value(updates, truncates, event, each, place)
             )
     return []
+
+
+def _unnamed_end(own: Sequence[Told], insert: Event, change: Change) -> Order:
+    """The place of the delete that belongs to an insert of which neither names the change: the
+    last that is not later, or the first of several in a row (a rewritten delete and its tombstone).
+    The insert's own place without such a delete.
+    """
+    end = log_order(change)
+    begun: Order | None = None
+    for event, each in sorted(own, key=lambda pair: log_order(pair[1])):
+        is_its = event.operation == "delete" and event.other_key == insert.key
+        if not is_its or (each.position.log_time or 0) > (change.position.log_time or 0):
+            begun = None
+            continue
+        begun = begun or log_order(each)
+        end = begun
+    return end
 
 
 def _in_time(source: Source, events: Iterable[Told]) -> list[Told]:
