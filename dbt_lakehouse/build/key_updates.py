@@ -7,8 +7,9 @@ placeholders for them.
 
 The values are those of the old key's row just before that delete. The delete is the one with the
 same `_key_update`, anywhere in the log, for each of the two lies in a partition of its own. Rows
-without envelopes don't name their change, so the last delete that is not later is taken, and
-without such a delete the row before the insert. Of a row that a truncate took away, nothing is
+without envelopes don't name their change, so the last delete that is not later is taken (the first
+of several in a row: a tombstone follows a rewritten delete), and without such a delete the row
+before the insert. Of a row that a truncate took away, nothing is
 known.
 
 An old key's event may come after the insert, so this looks at every insert row that a new row may
