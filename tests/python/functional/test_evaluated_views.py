@@ -1,4 +1,6 @@
-"""Statements of macros: views that are evaluated once, and ranges of keys that no log may have."""
+"""Statements of macros: views that are evaluated once, ranges of keys that no log may have, and the
+values that a key update takes over.
+"""
 
 import random
 import re
@@ -13,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.runs import tables
 from dbt_lakehouse.runs.key_ranges import key_ranges
 from dbt_lakehouse.session.opening import opened_sessions
@@ -410,3 +413,52 @@ def test_a_merge_hands_the_range_to_iceberg(
     session.sql(merge)
     rows = session.sql("select n, count(*) from gold.wide group by n order by n").collect()
     assert [tuple(row) for row in rows] == [(0, 15), (1, 7)]
+
+
+def test_a_key_update_takes_values_from_before_all_deletes_of_its_own(session: LakeSession) -> None:
+    """Rows without envelopes name no change, and a tombstone may follow a rewritten delete."""
+    key_update = (
+        "struct<id: string, change: string, key_before: struct<id: int>, columns: array<string>>"
+    )
+    deleted = f"from_json('{{\"id\": \"move\"}}', '{key_update}')"
+    moved = (
+        'from_json(\'{"id": "move", "key_before": {"id": 1}, "columns": ["h"]}\','
+        f" '{key_update}')"
+    )
+    log = ", ".join(
+        f"({offset}, {key}, '{operation}', {value}, {unchanged}, {update})"
+        for offset, key, operation, value, unchanged, update in (
+            (0, 1, "insert", "'long'", "array()", "null"),
+            (1, 1, "delete", "null", "array()", deleted),
+            (2, 1, "delete", "null", "array()", deleted),
+            (3, 2, "insert", "null", "array('h')", moved),
+        )
+    )
+    session.spark.sql(
+        f"""
+        select
+            id, h, _operation, cast(_unchanged_columns as array<string>) as _unchanged_columns,
+            _key_update,
+            cast(null as array<struct<column: string, text: string>>) as _misfits,
+            cast(null as timestamp) as _occurred_at, timestamp '2026-01-01' as _kafka_timestamp,
+            named_struct(
+                'log_time', timestamp '2026-01-01', 'topic', 't', 'partition', 0,
+                'offset', offset, 'event_index', 0
+            ) as _position
+        from values {log} as log (offset, id, _operation, h, _unchanged_columns, _key_update)
+        """
+    ).createOrReplaceTempView("moves")
+    updates = render("key_updates", log="moves", key=["id"])
+    session.spark.sql(updates).createOrReplaceTempView("updates")
+    query = render(
+        "values_before",
+        log="moves",
+        key=["id"],
+        columns=["h"],
+        updates="updates",
+        resting="(select _place from updates)",
+        order_by_source_time=False,
+        several_sources=False,
+    )
+    (found,) = session.spark.sql(query).collect()
+    assert (found["h"]["is_known"], found["h"]["value"]) == (True, "long")
