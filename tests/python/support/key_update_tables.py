@@ -64,9 +64,8 @@ ONE: Final = row(1, "a", "long")
 LEFT: Final = row(2, "b", UNAVAILABLE)
 EXAMPLES: Final = [
     Example("in the same run", [insert(1, ONE), *moved(0, 1, 5, LEFT)], {1: row(2, "b", "long")}),
-    # As of rows without envelopes: the second is the tombstone behind a rewritten delete.
     Example(
-        "two deletes that name no change",
+        "a delete that comes again, of a source that tells no place",
         [
             insert(1, ONE),
             delete(10, key=0, other_key=1),

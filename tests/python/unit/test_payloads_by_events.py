@@ -233,7 +233,7 @@ WRITERS: Final = {
 @given(st.integers(0, 2**40))
 @settings(
     deadline=None,
-    max_examples=75,
+    max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_rows_of_any_kind(format: str, seed: int) -> None:
