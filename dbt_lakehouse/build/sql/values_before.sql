@@ -57,7 +57,7 @@ events as (
         _unchanged_columns,
         _misfits,
         _key_update.columns as _columns,
-        _key_update.id as _update,
+        struct(_operation, _key_update.id) as _change,
         {{ parts.known_time() | indent(8) }} as _time
     from {{ log }}
     left semi join probes using ({{ key_list }})
@@ -74,7 +74,7 @@ events as (
         null as _unchanged_columns,
         null as _misfits,
         null as _columns,
-        null as _update,
+        null as _change,
         _time
     from (select distinct {{ key_list }} from probes)
     cross join (
@@ -142,15 +142,8 @@ placed as (
         _columns,
         _is_resting,
         false as _is_probe,
-        -- The tombstone behind a rewritten delete is a second one of the same key update.
-        coalesce(
-            _operation = 'delete'
-            and lead(struct(_operation, _update)) over (
-                partition by {{ key_list }}
-                order by _position
-            ) = struct(_operation, _update),
-            false
-        ) as _comes_again
+        _change,
+        lead(_change) over (partition by {{ key_list }} order by _position) as _next
     from applied
     where _in_time
     union all
@@ -165,7 +158,8 @@ placed as (
         null as _columns,
         false as _is_resting,
         true as _is_probe,
-        false as _comes_again
+        null as _change,
+        null as _next
     from probes
 ),
 
@@ -176,7 +170,9 @@ told as (
         {% for column in columns %}
         last(
             case
-                when _is_probe or _comes_again then null
+                when _is_probe then null
+                -- The tombstone behind a rewritten delete is a second one of the same key update.
+                when _operation = 'delete' and _next = _change then null
                 when _operation in ('delete', 'truncate')
                     then {{ key_update_parts.value_before() | indent(20) }}
                 when _is_resting and array_contains(_columns, {{ column.strip('`') | literal }})
