@@ -134,6 +134,9 @@ def test_a_broker_that_has_gone_or_hangs_stops_a_landing_at_once(
     assert land_kafka(spark, source) == KafkaLanding(10, 0, {})
 
 
+# In CI, test_kafka_crashes kills landings in mid-read, and the test before it the broker between
+# two of them.
+@pytest.mark.long
 def test_a_broker_killed_in_mid_read_lands_nothing_and_the_next_run_all(
     lake: Lake, mortal: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +365,10 @@ def test_what_a_known_topics_new_partition_has_lost_is_a_loss(lake: Lake, kafka:
     assert lake.land_kafka([topic], accept_loss=True).landed == 2
 
 
+# In CI, test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed has one that
+# holds more, test_a_capture_behind_the_logs_end_is_not_of_this_topic one that ends before, and
+# test_both_names_of_a_topic_created_anew_have_its_format `land_as`.
+@pytest.mark.long
 def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     lake: Lake, kafka: Kafka
 ) -> None:
@@ -411,7 +418,7 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
         assert landed(lake, f"{topic}.2") == kafka.records(topic)
 
 
-# In CI, the test before it has other topics that were created anew.
+# In CI, the same tests as for the one before it have other topics that were created anew.
 @pytest.mark.long
 def test_a_topic_created_anew_with_fewer_partitions_is_told_from_the_landed_one(
     lake: Lake, kafka: Kafka
