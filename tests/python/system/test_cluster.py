@@ -21,9 +21,13 @@ from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.functions_archive import functions_archive
 
-VARIABLES: Final[dict[str, Any]] = {"as_of": "2026-10-03 00:00:00", "captures": ["seeds/*.jsonl"]}
-MODELS: Final = ("run", "-s", "+orders", "+profiles", "orders_history")
-TABLES: Final = ("gold.orders", "gold.profiles", "gold.orders_history")
+# Text and binary payloads, for the workers to decode.
+CAPTURES: Final = [
+    f"seeds/{topic}.jsonl" for topic in ("debezium.sales.orders", "aerospike.users.profiles")
+]
+VARIABLES: Final[dict[str, Any]] = {"as_of": "2026-10-03 00:00:00", "captures": CAPTURES}
+MODELS: Final = ("run", "-s", "+orders", "orders_history")
+TABLES: Final = ("gold.orders", "gold.orders_history")
 SPARK: Final = Path(pyspark.__file__).parent
 
 
