@@ -99,6 +99,30 @@ class LakehouseAdapter(SparkAdapter):
             for name, kind in found.items()
         ]
 
+    def _make_match(
+        self,
+        relations_list: list[BaseRelation],
+        database: str,
+        schema: str,
+        identifier: str,
+    ) -> list[BaseRelation]:
+        """The relation of this name, among those of its schema. Most catalogs keep the case of
+        names, and Hive's lowers it; dbt-spark only knows the latter.
+        """
+        found = {each.identifier: each for each in relations_list}
+        match = found.get(identifier) or found.get(identifier.lower())
+        return [match] if match is not None else []
+
+    def drop_schema(self, relation: BaseRelation) -> None:
+        """Drop a schema and all that is in it. Iceberg's catalogs ignore SQL's ``cascade``, and
+        refuse one that is not empty.
+        """
+        if relation.schema in self.list_schemas(""):
+            for each in self.list_relations_without_caching(relation.without_identifier()):
+                # dbt has no types there.
+                self.drop_relation(each)  # type: ignore[no-untyped-call]
+        super().drop_schema(relation)
+
     @available.parse_list
     @told
     def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
