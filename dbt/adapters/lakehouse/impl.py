@@ -5,6 +5,7 @@
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
@@ -37,6 +38,10 @@ from dbt_lakehouse.runs import commits, tables
 
 if TYPE_CHECKING:
     import agate
+
+_TYPES_OF_SEEDS: Final[WeakKeyDictionary["agate.Table", dict[int, str | None]]] = (
+    WeakKeyDictionary()
+)
 
 
 class LakehouseAdapter(SparkAdapter):
@@ -98,6 +103,17 @@ class LakehouseAdapter(SparkAdapter):
             )
             for name, kind in found.items()
         ]
+
+    @available
+    @classmethod
+    def convert_type(cls, agate_table: "agate.Table", col_idx: int) -> str | None:
+        """The type of a seed's column. dbt-spark asks for it for each value, and it looks at all
+        values of the column: kept, a seed costs what its rows cost, not their square.
+        """
+        types = _TYPES_OF_SEEDS.setdefault(agate_table, {})
+        if col_idx not in types:
+            types[col_idx] = super().convert_type(agate_table, col_idx)
+        return types[col_idx]
 
     def _make_match(
         self,
