@@ -15,7 +15,7 @@ def similar_source(lake: TargetTables, log: str) -> str | None:
     """The full name of a source table that no change log takes, and whose own name is like one that
     ``log`` declares: in other case, misspelled, or in another database or schema. None without one.
     """
-    declared = lake.declared(log).get("sources")
+    declared = lake.table(log).declared.get("sources")
     if not declared or not lake.has(lake.events):
         return None
     rows = lake.rows(
