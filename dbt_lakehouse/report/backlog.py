@@ -14,11 +14,11 @@ from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, reading
 from dbt_lakehouse.runs.source_filter import (
     CONDITIONS,
     IS_CHANGE,
-    SOURCE,
     Wanted,
     may_have,
     topics_with,
 )
+from python_udfs.core.events import SOURCE_FIELDS
 
 
 def is_waiting(
@@ -164,7 +164,7 @@ def _is_of(wanted: Sequence[Sequence[str | None]]) -> str:
     sources = (
         " and ".join(
             f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"
-            for column, value in zip(SOURCE, source, strict=True)
+            for column, value in zip(SOURCE_FIELDS, source, strict=True)
         )
         for source in wanted
     )
