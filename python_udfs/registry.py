@@ -199,22 +199,9 @@ class SqlFunction(NamedTuple):
     returns: str
 
 
+_NO_TEXTS: Final = {"event_index": "int", "occurred_at": "timestamp", "expires_at": "timestamp"}
 # The SQL types of Event's fields, in its order.
-EVENT_TYPES: Final = {
-    "event_index": "int",
-    "operation": "string",
-    "source_database": "string",
-    "source_schema": "string",
-    "source_table": "string",
-    "record_key": "string",
-    "before": "string",
-    "after": "string",
-    "occurred_at": "timestamp",
-    "expires_at": "timestamp",
-    "metadata": "string",
-    "error_code": "string",
-    "error_detail": "string",
-}
+EVENT_TYPES: Final = {name: _NO_TEXTS.get(name, "string") for name in Event._fields}
 _EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.items())
 
 SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {

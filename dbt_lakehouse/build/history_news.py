@@ -10,11 +10,8 @@ from typing import Final
 
 from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
 from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.declared.fold_of_log import MOST_AHEAD
 from dbt_lakehouse.runs.decisions import moment
-
-# In microseconds. An event whose time is this far ahead of Kafka's has no known time
-# (parts.known_time).
-_DAY: Final = 86_400_000_000
 
 
 class HistoryNews:
@@ -78,6 +75,6 @@ class HistoryNews:
                 judged=judged,
                 log_time=moment(found["log_time"]),
                 time=moment(found["time"]),
-                day_before=moment(found["time"] - _DAY),
+                day_before=moment(found["time"] - MOST_AHEAD),
             )
         )

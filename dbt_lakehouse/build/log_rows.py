@@ -13,24 +13,12 @@ from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import IS_CHANGE
+from python_udfs.core.events import HEAD_FIELDS
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
 Keys = Sequence[Sequence[str]]
 """The names that record keys may have, a list for each key; empty for any."""
-
-# The columns of an event that its row does not contain.
-_HEAD: Final = (
-    "event_index",
-    "operation",
-    "source_database",
-    "source_schema",
-    "source_table",
-    "record_key",
-    "occurred_at",
-    "expires_at",
-    "metadata",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +124,7 @@ class LogRows:
                 "payload_parts", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
             )
             relations.append(self.typed(added, keys))
-        return f"(\n{render('log_events', relations=relations, head=_HEAD)}\n)"
+        return f"(\n{render('log_events', relations=relations, head=HEAD_FIELDS)}\n)"
 
     def _decoded(self, found: LogInput, keys: Keys) -> str:
         """The events of payloads, decoded from the bytes by a function that knows the log."""
@@ -151,7 +139,7 @@ class LogRows:
             payloads,
             format_sql,
             function,
-            [*_HEAD, "change"],
+            [*HEAD_FIELDS, "change"],
             more=["log_time"],
         )
         return part(

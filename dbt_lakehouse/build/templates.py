@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes
 
+from dbt_lakehouse.declared.fold_of_log import MOST_AHEAD
 from dbt_lakehouse.texts import sql_text, sql_texts
-from python_udfs.core.events import OF_ROWS
+from python_udfs.core.events import OF_ROWS, Event
+from python_udfs.registry import AVRO_FORMATS
 
 FOLDER: Final = Path(__file__).parent / "sql"
 
@@ -28,6 +30,10 @@ def of_folder(folder: Path) -> Environment:
     )
     found.filters["literal"] = sql_text
     found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
+    # The columns that `decode_payload` returns for an event.
+    found.globals["event_fields"] = [*Event._fields]
+    found.globals["avro_formats"] = sql_texts(AVRO_FORMATS)
+    found.globals["most_ahead"] = MOST_AHEAD
     names = sorted(path.stem for path in folder.glob("*parts.sql"))
     found.globals.update({name: _Parts(found, name) for name in names})
     return found

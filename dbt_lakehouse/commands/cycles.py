@@ -28,8 +28,8 @@ from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
 from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.locks import hold_topic
+from dbt_lakehouse.lake.names import BRONZE, Silver
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
@@ -64,7 +64,6 @@ select topic, lag_messages, landed_timestamp, landed_ages, checked_at
 from {POSITIONS}
 where checked_at is not null
 """
-_BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
 
 
 class CycleOptions(NamedTuple):
@@ -258,10 +257,10 @@ class _Cycles:
         return news != self._built
 
     def _bronze(self) -> Table | None:
-        return look_at(self._spark, _BRONZE)
+        return look_at(self._spark, BRONZE)
 
     def _events(self) -> Table | None:
-        return look_at(self._spark, f"{self._watched.project.silver}.other_events")
+        return look_at(self._spark, Silver.of(self._watched.project.silver).other_events)
 
     def _lock_topics(self) -> list[PartitionLog]:
         """The topics' logs; a new topic is locked against other streams and batches."""

@@ -39,6 +39,7 @@ from dbt_lakehouse.lake.catalog import (
     sqlite_file,
 )
 from dbt_lakehouse.lake.locks import held_beside
+from dbt_lakehouse.lake.names import LEASES, Silver
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
@@ -348,7 +349,7 @@ def _topics(project: Project, reader: "Reader") -> Iterator[Check]:
     """Whether an entry of vars.topics is missing whose messages the lake has."""
     from dbt_lakehouse.runs.formats import no_longer_listed
 
-    name = f"{project.silver}.other_events"
+    name = Silver.of(project.silver).other_events
     if name not in reader.tables:
         return
     unlisted = no_longer_listed(reader.look_at(reader.known(name)), project.variables)
@@ -361,8 +362,8 @@ def _locks(reader: "Reader", uri: str) -> Check:
     if file is not None:
         held = held_beside(file)
     else:
-        name = leases.TABLE.partition(".")[2]
-        noted = reader.look_at(name).noted(leases.SUMMARY) if name in reader.tables else None
+        is_there = LEASES in reader.tables
+        noted = reader.look_at(LEASES).noted(leases.SUMMARY) if is_there else None
         held = {name: str(lease) for name, lease in leases.unexpired(noted).items()}
     told = "; ".join(f"{name}: {holder}" for name, holder in sorted(held.items()))
     return _ok("locks", told or "no process holds one")

@@ -2,14 +2,13 @@
 rows are found by the hashes.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.masking import MASK_KEY, mask_key
-from dbt_lakehouse.runs.model_run import DECLARED
+from dbt_lakehouse.runs.inventory import LakeTable
 from python_udfs.typed.masks import HASH, fingerprint, know_key, masked
 from python_udfs.typed.values import Value
 
@@ -28,8 +27,7 @@ def hash_as(label: str, log: Table) -> None:
 
     Raises ``ConfigurationError`` if the same mask key is not there.
     """
-    declaration = log.properties.get(f"{DECLARED}.{log.noted(DECLARED)}")
-    if json.loads(declaration or "{}").get("mask_key") != fingerprint(mask_key()):
+    if LakeTable(label, log).declared.get("mask_key") != fingerprint(mask_key()):
         # Nothing would be found, since the log has other hashes.
         raise ConfigurationError(
             f"{label} was built by another {MASK_KEY}, or before its key was masked: set that one,"

@@ -33,6 +33,12 @@ RECORDED: Final = ("recorded_from", "recorded_to")
 DELETED_AT: Final = "_deleted_at"
 """When the row was deleted, in a gold table that keeps deleted rows; null in live rows."""
 
+MOST_AHEAD: Final = 24 * 60 * 60 * 1_000_000
+"""A source time that is more microseconds ahead of Kafka's timestamp counts as unknown: it comes
+from a wrong clock, and would block all later events of its key. ``reference.fold`` states the rule
+on its own.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:

@@ -11,10 +11,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.names import AVRO_SCHEMAS
 from dbt_lakehouse.lake.schema_registry import configured, find_schemas
 from python_udfs.debezium.avro import Registered
 
-TABLE: Final = "lake.bronze.avro_schemas"
+TABLE: Final = f"{CATALOG}.{AVRO_SCHEMAS}"
 _COLUMNS: Final = (
     "id int not null comment 'what messages name it by',"
     " kind string not null comment 'AVRO, PROTOBUF or JSON',"

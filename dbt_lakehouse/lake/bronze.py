@@ -9,12 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.tables import ROW_LINEAGE
 from dbt_lakehouse.spark.jvm import java_class
 from python_udfs.core.events import FORGOTTEN
 
-TABLE: Final = "lake.bronze.raw_payloads"
+TABLE: Final = f"{CATALOG}.{BRONZE}"
 COLUMNS: Final = (
     "topic",
     "partition",

@@ -37,10 +37,11 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import LakehouseError, LockedError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
 from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.lake.names import LEASES
 from dbt_lakehouse.spark.jvm import java_class
 from dbt_lakehouse.telling import tell
 
-TABLE: Final = f"{CATALOG}.bronze.leases"
+TABLE: Final = f"{CATALOG}.{LEASES}"
 LEASE_SECONDS: Final = 60.0
 RENEWAL_SECONDS: Final = 15.0
 

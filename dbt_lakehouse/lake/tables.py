@@ -167,6 +167,10 @@ class Table(msgspec.Struct, frozen=True):
                 return snapshot.summary[name]
         return None
 
+    def noted_text(self, name: str) -> str | None:
+        """The text whose digest the table notes, from the property that has it in its name."""
+        return self.properties.get(f"{name}.{self.noted(name)}")
+
 
 def parse(metadata: str) -> Table:
     """Parse a table's metadata (JSON)."""

@@ -11,7 +11,6 @@ far as other_events has.
 Names of tables are ``schema.table``.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -19,10 +18,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.declared.columns import quoted
-from dbt_lakehouse.lake.tables import TAKEN, Table
+from dbt_lakehouse.lake.tables import TAKEN
 from dbt_lakehouse.runs import commits, marks, source_filter, tables
+from dbt_lakehouse.runs.inventory import LakeTable
 from dbt_lakehouse.runs.marks import HistoryLost, Window
-from dbt_lakehouse.runs.model_run import DECLARED
 from dbt_lakehouse.runs.source_filter import Wanted
 
 _LOG_TIMES: Final = "log_times"
@@ -58,7 +57,7 @@ def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted
         return False
     if reading.window is Window.SINCE_SEQUENCE:
         return spark.sql(f"select 1 from {reading.sql(upstream)} limit 1").isEmpty()
-    return not source_filter.may_have(read, reading, wanted or _declared_sources(table))
+    return not source_filter.may_have(read, reading, wanted or LakeTable(reader, table).wanted)
 
 
 def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:
@@ -69,15 +68,6 @@ def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:
         if other is not None and other.noted(TAKEN) and upstream in marks.marks_of(other):
             return name
     return None
-
-
-def _declared_sources(table: Table) -> Wanted:
-    """The source tables whose events a change log takes; None for any, or for other kinds of
-    tables.
-    """
-    text = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
-    sources: Wanted = json.loads(text).get("sources") if text else None
-    return sources
 
 
 def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[str, str]:

@@ -2,33 +2,28 @@
 commits and, for other_events, from the new rows.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
 from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.runs import Node
-from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.runs.inventory import Kind, LakeTable, own_kind
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, reading
 from dbt_lakehouse.runs.source_filter import (
     CONDITIONS,
     IS_CHANGE,
-    SOURCE,
     Wanted,
     may_have,
     topics_with,
 )
-
-BRONZE: Final = "bronze.raw_payloads"
-# Upstreams that models read from the start at each run.
-REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
-# The same name as in runs.model_run.
-_DECLARED: Final = "lakehouse.declared"
+from python_udfs.core.events import SOURCE_FIELDS
 
 
-def is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]) -> bool | None:
+def is_waiting(
+    name: str, tables: Mapping[str, LakeTable], nodes: Mapping[str, Node]
+) -> bool | None:
     """Whether a table, or one of its upstreams, has not read something; None if that is unknown:
     it has no marks, or its model is not known.
     """
@@ -41,62 +36,49 @@ def is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]
     return True if True in answers else None if None in answers else False
 
 
-def _marks(table: Table) -> dict[str, Mark]:
+def _marks(table: LakeTable) -> dict[str, Mark]:
     """The marks of a table on the upstreams that its rows are made from. A change log reads
     bronze as far as other_events has, which tells whether bronze has anything for it.
     """
-    marks = marks_of(table)
-    follows = any(_is_events(each) for each in marks)
-    return {
-        upstream: mark
-        for upstream, mark in marks.items()
-        if upstream.partition(".")[2] not in REMEMBERED and not (follows and upstream == BRONZE)
-    }
+    marks = table.made_of
+    if any(map(_is_events, marks)):
+        marks.pop(BRONZE, None)
+    return marks
 
 
 def _is_events(name: str) -> bool:
-    return name.endswith(".other_events")
+    return own_kind(name) is Kind.EVENTS
 
 
 def _has_news(
     name: str,
     upstream: str,
     mark: Mark,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, LakeTable],
     nodes: Mapping[str, Node],
 ) -> bool | None:
     """Whether an upstream has something that a table has not read."""
     if upstream not in tables:
         return True
     try:
-        todo = reading(mark, tables[upstream])
+        todo = reading(mark, tables[upstream].metadata)
     except HistoryLost:
         return True
-    wanted = _wanted(name, tables[name], nodes)
-    if not may_have(tables[upstream], todo, wanted):
+    wanted = _wanted(tables[name], nodes)
+    if not may_have(tables[upstream].metadata, todo, wanted):
         return False
     # It may be of other source tables.
     return None if wanted is None and _is_events(upstream) else True
 
 
-def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
-    bare = name.partition(".")[2]
-    if bare == "quarantined_payloads":
-        return "invalid"
-    if bare == "set_less_deletes":
-        return "set_less_deletes"
-    node = nodes.get(name)
-    wanted: Wanted = None if node is None else node.wanted
-    if wanted is None:
-        # As declared when it was last built, which needs no record of a run.
-        text = table.properties.get(f"{_DECLARED}.{table.noted(_DECLARED)}")
-        declared: dict[str, Any] = json.loads(text) if text else {}
-        wanted = declared.get("sources")
-    return wanted
+def _wanted(table: LakeTable, nodes: Mapping[str, Node]) -> Wanted:
+    """What a table reads of other_events, as its model says now if a run's record has that."""
+    node, built = nodes.get(table.name), table.wanted
+    return built if node is None or node.wanted is None or isinstance(built, str) else node.wanted
 
 
 def count_unread(
-    name: str, reader: Reader, tables: Mapping[str, Table], nodes: Mapping[str, Node]
+    name: str, reader: Reader, tables: Mapping[str, LakeTable], nodes: Mapping[str, Node]
 ) -> int | None:
     """The number of rows that a table and its upstreams have not read; None if that is not known
     any more.
@@ -118,10 +100,10 @@ def _unread_of(
     upstream: str,
     mark: Mark,
     reader: Reader,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, LakeTable],
     nodes: Mapping[str, Node],
 ) -> int | None:
-    table = tables[upstream]
+    table = tables[upstream].metadata
     try:
         todo = reading(mark, table)
     except HistoryLost:
@@ -135,7 +117,7 @@ def _unread_of(
         return sum(
             rows for made, rows in commits.growth(table) if made.sequence_number > mark.sequence
         )
-    wanted = _wanted(name, tables[name], nodes)
+    wanted = _wanted(tables[name], nodes)
     if wanted is None or commits.is_large(table):
         return None
     reader.include(upstream)
@@ -153,17 +135,17 @@ def _unread_payloads(
     mark: Mark,
     sources: Sequence[Sequence[str | None]],
     reader: Reader,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, LakeTable],
 ) -> int | None:
     """The number of payloads that a change log has not read, in topics with events of its source
     tables, among those that other_events has looked at; None if that is unknown.
     """
-    topics = topics_with(tables[events], mark.snapshot, sources)
+    topics = topics_with(tables[events].metadata, mark.snapshot, sources)
     if not topics:
         return None if topics is None else 0
     bronze = tables.get(BRONZE)
-    until, since = (marks_of(tables[each]).get(BRONZE) for each in (events, name))
-    if bronze is None or until is None or commits.is_large(bronze):
+    until, since = (tables[each].marks.get(BRONZE) for each in (events, name))
+    if bronze is None or until is None or commits.is_large(bronze.metadata):
         return None
     reader.include(BRONZE)
     new = reader.added_since(BRONZE, 0 if since is None else since.sequence)
@@ -182,7 +164,7 @@ def _is_of(wanted: Sequence[Sequence[str | None]]) -> str:
     sources = (
         " and ".join(
             f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"
-            for column, value in zip(SOURCE, source, strict=True)
+            for column, value in zip(SOURCE_FIELDS, source, strict=True)
         )
         for source in wanted
     )

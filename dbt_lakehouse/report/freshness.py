@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from dbt_lakehouse.lake.names import TOPIC_PARTITIONS
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Facts, Lag, TableFacts
 from dbt_lakehouse.runs.marks import Mark, marks_of
 
-PARTITIONS: Final = "bronze.topic_partitions"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -47,11 +47,11 @@ def moment_of(micros: int | None) -> datetime | None:
 
 
 def lag(reader: Reader) -> Lag | None:
-    reader.include(PARTITIONS)
+    reader.include(TOPIC_PARTITIONS)
     row = reader.query(
         "select sum(lag_messages)::bigint,"
         " if(count(lag_seconds) = count(*), max(lag_seconds), null),"
-        f" count(*), max(checked_at) from {reader.quoted(PARTITIONS)}"
+        f" count(*), max(checked_at) from {reader.quoted(TOPIC_PARTITIONS)}"
         " where log_end_offset is not null"
     ).fetchone()
     return None if row is None or not row[2] else Lag(int(row[0] or 0), *row[1:])

@@ -7,16 +7,16 @@ for a lake that another machine has built.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
 from dbt_lakehouse.commands.stored.quarantine import quarantine
+from dbt_lakehouse.lake.names import BRONZE, TOPIC_PARTITIONS, Silver
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.added_rows import tell_of_logs, tell_of_rows
-from dbt_lakehouse.report.backlog import BRONZE, REMEMBERED, count_unread, is_waiting
+from dbt_lakehouse.report.backlog import count_unread, is_waiting
 from dbt_lakehouse.report.facts import Facts, TableFacts, of_runs
-from dbt_lakehouse.report.freshness import PARTITIONS, lag, moment_of, tell_of_newest
+from dbt_lakehouse.report.freshness import lag, moment_of, tell_of_newest
 from dbt_lakehouse.report.over_time import (
     knows_decoded,
     past_runs,
@@ -25,11 +25,10 @@ from dbt_lakehouse.report.over_time import (
 )
 from dbt_lakehouse.report.runs import Node, Run
 from dbt_lakehouse.runs.decisions import newest
+from dbt_lakehouse.runs.inventory import Kind, LakeTable
 from dbt_lakehouse.runs.marks import marks_of
+from dbt_lakehouse.runs.model_run import NEWEST
 from dbt_lakehouse.runs.source_filter import decoded
-
-# The same name as in runs.model_run.
-_NEWEST: Final = "lakehouse.newest"
 
 
 def gather(
@@ -53,7 +52,8 @@ def gather(
     """
     facts = of_runs(runs, now, period)
     tables = reader.metadata()
-    events = tables.get(f"{silver}.other_events")
+    own = Silver.of(silver)
+    events = tables.get(own.other_events)
     if events is not None and facts.since is None:
         found = decoded(events)
         facts.since = found[0][0].made_at if found else None
@@ -62,21 +62,22 @@ def gather(
     if facts.run is None and period is None:
         # Since the newest decoding: the time at which its messages landed is not noted.
         facts.landed = None
-    quarantined = tables.get(f"{silver}.quarantined_payloads")
+    quarantined = tables.get(own.quarantined_payloads)
     facts.quarantined = 0 if quarantined is None else commits.rows_now(quarantined)
     facts.newly_quarantined = commits.added_since(quarantined, since)
     if facts.quarantined != 0:
-        reader.include(f"{silver}.quarantined_payloads")
+        reader.include(own.quarantined_payloads)
         facts.groups = quarantine(
             reader, silver, examples=examples, show_payloads=show_payloads
         ).groups
     nodes = _nodes(runs)
     of_run = _nodes([run for run in facts.runs if run is facts.run or _is_within(run, period)])
+    inventory = {name: LakeTable(name, table) for name, table in tables.items()}
     for name in tables:
         schema = name.partition(".")[0]
         if name not in of_run and schema not in (gold, silver, "bronze"):
             continue
-        told = _table(name, reader, tables, nodes, since)
+        told = _table(name, reader, inventory, nodes, since)
         told.seconds = of_run[name].seconds if name in of_run else None
         # A run that ended before its models has none.
         if of_run and name not in of_run and schema != "bronze" and not every_table:
@@ -87,9 +88,9 @@ def gather(
     tell_of_rows(facts, reader, tables, since)
     tell_of_logs(facts, reader, tables, since)
     tell_of_newest(facts, reader, tables)
-    if (counters := tables.get(f"{silver}.fold_counters")) is not None:
-        tell_of_counters(facts, reader, f"{silver}.fold_counters", counters, since)
-    if PARTITIONS in tables:
+    if (counters := tables.get(own.fold_counters)) is not None:
+        tell_of_counters(facts, reader, own.fold_counters, counters, since)
+    if TOPIC_PARTITIONS in tables:
         facts.lag = lag(reader)
     if events is not None:
         tell_of_history(facts, tables, events)
@@ -153,14 +154,14 @@ def _knows_from(table: Table, sequence: int) -> bool:
 def _table(
     name: str,
     reader: Reader,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, LakeTable],
     nodes: Mapping[str, Node],
     since: datetime,
 ) -> TableFacts:
-    table = tables[name]
-    known = newest(table.noted(_NEWEST))
-    made_of = [each for each in marks_of(table) if each.partition(".")[2] not in REMEMBERED]
-    logs = [each for each in made_of if each.endswith("_changes")]
+    table = tables[name].metadata
+    known = newest(table.noted(NEWEST))
+    made_of = [*tables[name].made_of]
+    logs = [each for each in made_of if each in tables and tables[each].kind is Kind.LOG]
     waiting = is_waiting(name, tables, nodes)
     unread = (
         count_unread(name, reader, tables, nodes) if waiting else 0 if waiting is False else None

@@ -23,8 +23,9 @@ import msgspec
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import marks
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, parsed, reading
-from dbt_lakehouse.runs.source_filter import SOURCE, all_pairs, may_have_operation
+from dbt_lakehouse.runs.source_filter import all_pairs, may_have_operation
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.core.events import SOURCE_FIELDS
 
 EVENT_INDEX: Final = -1
 """The index of the truncate that stands for a snapshot: before the event of its first row's
@@ -124,7 +125,7 @@ def row_of(found: Mapping[str, Any]) -> Row:
         partition=found["partition"],
         offset=found["offset"],
         log_time=found["log_time"],
-        source=tuple(found[name] for name in SOURCE),
+        source=tuple(found[name] for name in SOURCE_FIELDS),
         mark=found["mark"],
         said=_said(found["metadata"]),
     )
@@ -167,7 +168,7 @@ def is_marked(sources: "Sources") -> str:
 def _is_of(source: Iterable[str | None]) -> str:
     return " and ".join(
         f"{name} is null" if value is None else f"{name} = {sql_text(value)}"
-        for name, value in zip(SOURCE, source, strict=True)
+        for name, value in zip(SOURCE_FIELDS, source, strict=True)
     )
 
 

@@ -217,10 +217,9 @@ class NodeRun:
 
     def _declaration_of(self, table: Table) -> str | None:
         assert self.declaration is not None
-        name = table.noted(DECLARED)
-        if name == digest(self.declaration):
+        if table.noted(DECLARED) == digest(self.declaration):
             return self.declaration
-        return table.properties.get(f"{DECLARED}.{name}")
+        return table.noted_text(DECLARED)
 
     @property
     def masked_before(self) -> list[str]:

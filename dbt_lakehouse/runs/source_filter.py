@@ -13,7 +13,15 @@ from typing import Any, Final
 from dbt_lakehouse.lake.tables import LOOKED, Snapshot, Table
 from dbt_lakehouse.runs.marks import Reading, Window
 from dbt_lakehouse.texts import sql_texts
-from python_udfs.core.events import OF_ROWS, TRUNCATE
+from python_udfs.core.events import (
+    INVALID,
+    MESSAGE,
+    OF_ROWS,
+    SCHEMA_CHANGE,
+    SOURCE_FIELDS,
+    TOMBSTONE,
+    TRUNCATE,
+)
 
 PROPERTY: Final = "lakehouse.news"
 
@@ -22,13 +30,10 @@ _COMMITS_KEPT: Final = 100
 # Beyond this number pairs are not kept: each run would rewrite all of them, and gain nothing.
 _MOST_PAIRS: Final = 5000
 
-SOURCE: Final = ("source_database", "source_schema", "source_table")
-"""The columns of an event that identify its source table."""
-
 CHANGES: Final = (*OF_ROWS, TRUNCATE)
 """The operations that change a row."""
 IS_CHANGE: Final = f"operation in ({sql_texts(CHANGES)})"
-OPERATIONS: Final = (*CHANGES, "tombstone", "message", "schema_change", "invalid")
+OPERATIONS: Final = (*CHANGES, TOMBSTONE, MESSAGE, SCHEMA_CHANGE, INVALID)
 """All operations."""
 
 Wanted = str | Sequence[Sequence[str | None]] | None
@@ -47,7 +52,7 @@ def aggregates(events: str = "1") -> dict[str, str]:
     """The aggregates over events that are kept for a commit, as SQL. ``events``: SQL for the
     number of events in a row.
     """
-    fields = ", ".join(f"'{name}', {name}" for name in ("topic", *SOURCE))
+    fields = ", ".join(f"'{name}', {name}" for name in ("topic", *SOURCE_FIELDS))
     pair = f"named_struct({fields})"
     operations = {name: f"operation = '{name}'" for name in OPERATIONS}
     return {
@@ -109,7 +114,7 @@ def kept(
     places = {tuple(pair): place for place, pair in enumerate(pairs)}
     bits = 0
     for pair in observed["pairs"]:
-        named = (pair["topic"], *(pair[name] for name in SOURCE))
+        named = (pair["topic"], *(pair[name] for name in SOURCE_FIELDS))
         if named not in places:
             places[named] = len(pairs)
             pairs.append(list(named))

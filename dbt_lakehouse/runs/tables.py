@@ -168,9 +168,9 @@ def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) ->
 
 def describe(
     spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
-) -> None:
+) -> list[str]:
     """Write the description of a table (None: leave it) and of its columns where they differ,
-    empty ones too. Columns that the table lacks are skipped.
+    empty ones too. Returns the columns that the table lacks.
     """
     table = load(spark, name)
     comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
@@ -188,6 +188,8 @@ def describe(
             properties.set("comment", description).commit()
         else:
             properties.remove("comment").commit()
+    held = {column.lower() for column in comments}
+    return [column for column in columns if column.lower() not in held]
 
 
 def follow_schema(

@@ -60,7 +60,7 @@ def text_of(table: Table) -> str | None:
     """The ``TakenEvents.text`` to which the rows of other_events (``table``) were last adapted;
     None if the table does not tell.
     """
-    return table.properties.get(f"{TAKEN}.{table.noted(TAKEN)}")
+    return table.noted_text(TAKEN)
 
 
 def conditions_taken(table: Table) -> list[str]:

@@ -42,6 +42,7 @@ from dbt_lakehouse.lake.catalog import (
 )
 from dbt_lakehouse.lake.iceberg import has_schema, has_table
 from dbt_lakehouse.lake.moved_catalog import refuse_closed
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.redaction import is_secret
 from dbt_lakehouse.session.pool import Sessions
 from dbt_lakehouse.session.troubles import error_text
@@ -380,7 +381,7 @@ def _prepare(spark: SparkSession) -> None:
         for schema in ("silver", "gold"):
             if not has_schema(spark, schema):
                 spark.sql(f"create schema if not exists {CATALOG}.{schema}")
-        if not has_table(spark, bronze.TABLE.removeprefix(f"{CATALOG}.")):
+        if not has_table(spark, BRONZE):
             bronze.create_table(spark)
     except (AnalysisException, ParseException):
         # A bug of ours.

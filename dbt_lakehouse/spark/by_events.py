@@ -10,18 +10,11 @@ import pyarrow.compute as pc
 from dbt_lakehouse.spark.counts import Counts
 from dbt_lakehouse.spark.event_arrays import EVENT, listed
 from dbt_lakehouse.spark.functions import change_rows_batch
-from python_udfs.core.events import CHANGES, DELETE, Event, Source
+from python_udfs.core.events import CHANGES, DELETE, HEAD_FIELDS, SOURCE_FIELDS, Event, Source
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.declared import KEY_UPDATE, Log, row_type
 
-_SOURCE: Final = ("source_database", "source_schema", "source_table")
-HEAD: Final = [
-    EVENT.field(name)
-    for name in (
-        *("event_index", "operation", *_SOURCE, "record_key"),
-        *("occurred_at", "expires_at", "metadata"),
-    )
-]
+HEAD: Final = [EVENT.field(name) for name in HEAD_FIELDS]
 """The columns of an event that its row does not contain."""
 
 
@@ -99,7 +92,9 @@ def others_of(taken: Taken, topics: pa.Array, formats: pa.Array, decoded: pa.Arr
     )
     is_taken = pc.and_not(is_taken, is_set_less)
     counts = Counts(topics)
-    theirs = [events.field(name).filter(is_taken).to_pylist() for name in ("operation", *_SOURCE)]
+    theirs = [
+        events.field(name).filter(is_taken).to_pylist() for name in ("operation", *SOURCE_FIELDS)
+    ]
     for place, operation, database, schema, table in zip(
         parents.filter(is_taken).to_pylist(), *theirs, strict=True
     ):
@@ -115,7 +110,7 @@ def _is_of(events: pa.Array, sources: frozenset[Source]) -> pa.Array:
     found = pa.repeat(pa.scalar(False), len(events))
     for source in sources:
         is_it = pa.repeat(pa.scalar(True), len(events))
-        for name, value in zip(_SOURCE, source, strict=True):
+        for name, value in zip(SOURCE_FIELDS, source, strict=True):
             column = events.field(name)
             same = (
                 pc.is_null(column)

@@ -7,13 +7,13 @@ from typing import Final
 import pyarrow as pa
 
 from dbt_lakehouse.spark.event_arrays import EVENT, in_order, listed
-from python_udfs.core.events import Source
+from python_udfs.core.events import SOURCE_FIELDS, Source
 
 LOOKED_AT: Final = pa.struct([*EVENT, ("is_taken", pa.bool_()), ("events", pa.int64())])
 """An event that no log takes, with ``events`` 1; or the number of ``events`` with an operation
 and a source table that a log takes, with everything else null.
 """
-_COUNTED: Final = ("source_database", "source_schema", "source_table", "operation", "events")
+_COUNTED: Final = (*SOURCE_FIELDS, "operation", "events")
 
 Operations = str | Sequence[str]
 

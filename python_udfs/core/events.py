@@ -80,6 +80,13 @@ class Event(NamedTuple):
         return self.source_database, self.source_schema, self.source_table
 
 
+SOURCE_FIELDS: Final = ("source_database", "source_schema", "source_table")
+"""The fields of an event that name its source table."""
+HEAD_FIELDS: Final = tuple(
+    each for each in Event._fields if each not in {"before", "after", "error_code", "error_detail"}
+)
+"""The fields of a row's change that the row does not contain."""
+
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 """Decodes one Kafka message, from its key and its value."""
 Headers = Sequence[tuple[str, bytes | None]]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -41,6 +42,7 @@ from dbt_lakehouse.session.troubles import log_text, statement_error_text
 from dbt_lakehouse.spark.jvm import packages, query_execution
 from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.telling import telling
+from dbt_lakehouse.texts import sql_text
 
 if TYPE_CHECKING:
     from dbt_lakehouse.lake.locks import LakeLock
@@ -179,6 +181,15 @@ class LakehouseHandle(SessionConnectionWrapper):
             self._opened = self._open_session()
         return self._opened[0]
 
+    @classmethod
+    def _fix_binding(cls, value: Any) -> str:
+        """A seed's value as SQL, which dbt-spark casts to its column's type: as text, because
+        dbt-spark's own would round whole numbers to doubles and make a text of None.
+        """
+        if value is None:
+            return "null"
+        return sql_text(f"{value:f}" if isinstance(value, Decimal) else str(value))
+
     def cursor(self) -> "LakehouseHandle":
         self._cursor = LakehouseCursor(self)
         return self
@@ -199,10 +210,15 @@ class LakehouseHandle(SessionConnectionWrapper):
 
 def ending_text(error: BaseException) -> str:
     """The error that ended a command; dbt's exit of a failed command has no text of its own."""
+    from dbt.cli.exceptions import ResultExit
+
     from dbt_lakehouse.report.runs import INTERRUPTED
 
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    # Its own text is an error: click's message, which it lacks.
+    if isinstance(error, ResultExit):
+        return "failed"
     ended_by = getattr(error, "exception", None) or error
     return str(ended_by) or type(ended_by).__name__
 
@@ -217,12 +233,12 @@ class LakehouseConnectionManager(SparkConnectionManager):
         self.late_inserts: Final = LateInserts()
         # See ``Declared.foreseen``; asked once.
         self.foreseen: Callable[[], list[str]] | None = None
-        # `dbt debug` passes only a profile.
+        # `dbt debug` passes only a profile; tools that load a project need not name a command.
         self.command = "debug"
         self._variables: dict[str, Any] = {}
         self._root = Path.cwd()
         if isinstance(profile, RuntimeConfig):
-            self.command = profile.args.which
+            self.command = getattr(profile.args, "which", self.command)
             self._root = Path(profile.project_root)
             # Checked before dbt parses the project.
             with self.exception_handler("reading vars"), telling(LOGGER.warning):
@@ -236,7 +252,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         self._run: Run | None = None
         self._has_reported = False
         self._running: RunningNodes | None = None
-        if isinstance(profile, RuntimeConfig):
+        if isinstance(profile, RuntimeConfig) and hasattr(profile.args, "which"):
             self._running = RunningNodes(profile.args, self._how_far)
         if self.command in COMMANDS_WITH_SPARK:
             self._begin_to_start_spark()

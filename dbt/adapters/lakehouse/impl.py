@@ -5,6 +5,7 @@
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
@@ -37,6 +38,10 @@ from dbt_lakehouse.runs import commits, tables
 
 if TYPE_CHECKING:
     import agate
+
+_TYPES_OF_SEEDS: Final[WeakKeyDictionary["agate.Table", dict[int, str | None]]] = (
+    WeakKeyDictionary()
+)
 
 
 class LakehouseAdapter(SparkAdapter):
@@ -98,6 +103,41 @@ class LakehouseAdapter(SparkAdapter):
             )
             for name, kind in found.items()
         ]
+
+    @available
+    @classmethod
+    def convert_type(cls, agate_table: "agate.Table", col_idx: int) -> str | None:
+        """The type of a seed's column. dbt-spark asks for it for each value, and it looks at all
+        values of the column: kept, a seed costs what its rows cost, not their square.
+        """
+        types = _TYPES_OF_SEEDS.setdefault(agate_table, {})
+        if col_idx not in types:
+            types[col_idx] = super().convert_type(agate_table, col_idx)
+        return types[col_idx]
+
+    def _make_match(
+        self,
+        relations_list: list[BaseRelation],
+        database: str,
+        schema: str,
+        identifier: str,
+    ) -> list[BaseRelation]:
+        """The relation of this name, among those of its schema. Most catalogs keep the case of
+        names, and Hive's lowers it; dbt-spark only knows the latter.
+        """
+        found = {each.identifier: each for each in relations_list}
+        match = found.get(identifier) or found.get(identifier.lower())
+        return [match] if match is not None else []
+
+    def drop_schema(self, relation: BaseRelation) -> None:
+        """Drop a schema and all that is in it. Iceberg's catalogs ignore SQL's ``cascade``, and
+        refuse one that is not empty.
+        """
+        if relation.schema in self.list_schemas(""):
+            for each in self.list_relations_without_caching(relation.without_identifier()):
+                # dbt has no types there.
+                self.drop_relation(each)  # type: ignore[no-untyped-call]
+        super().drop_schema(relation)
 
     @available.parse_list
     @told

@@ -9,4 +9,4 @@ select explode(
 )
     as text
 from {{ payloads }}
-where format in ('debezium_avro', 'debezium_unwrapped_avro', 'aerospike_avro')
+where format in ({{ avro_formats }})

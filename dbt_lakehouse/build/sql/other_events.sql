@@ -12,7 +12,7 @@
 #}
 with decoded as (
     select * from {{ payload_parts.events_in(
-        payloads, format, look, payload_parts.event_fields + ['is_taken', 'events'], of_topic=true
+        payloads, format, look, event_fields + ['is_taken', 'events'], of_topic=true
     ) | indent }}
 ),
 
@@ -28,18 +28,9 @@ timed as (
             else 'decoded.timestamp'
         }} as log_time,
         decoded.format,
-        decoded.operation,
-        decoded.source_database,
-        decoded.source_schema,
-        decoded.source_table,
-        decoded.record_key,
-        decoded.before,
-        decoded.after,
-        decoded.occurred_at,
-        decoded.expires_at,
-        decoded.metadata,
-        decoded.error_code,
-        decoded.error_detail,
+        {% for column in event_fields[1:] %}
+        decoded.{{ column }},
+        {% endfor %}
         cast(null as string) as added_by,
         decoded.is_taken,
         decoded.events

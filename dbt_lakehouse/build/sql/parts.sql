@@ -1,13 +1,12 @@
 {# Parts of statements: expressions, conditions, lists. Columns are given quoted. #}
 
 {#
-  The trusted time of an event. A source time of more than 24 hours after the Kafka timestamp comes
-  from a wrong clock and counts as unknown, so that it can't block all later events of its key.
+  The trusted time of an event; null for one that is too far ahead (fold_of_log.MOST_AHEAD).
 #}
 {% macro known_time(occurred_at='_occurred_at', kafka_timestamp='_kafka_timestamp') %}
 {# With integers: adding an interval to an instant takes Spark longer than reading it. #}
 case
-    when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000
+    when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + {{ most_ahead }}
         then cast(null as timestamp)
     else {{ occurred_at }}
 end

@@ -3,11 +3,7 @@
   selection of their events.
 #}
 
-{# The columns that `decode_payload` returns for an event, and those of an event. #}
-{% set event_fields = [
-    'event_index', 'operation', 'source_database', 'source_schema', 'source_table', 'record_key',
-    'before', 'after', 'occurred_at', 'expires_at', 'metadata', 'error_code', 'error_detail'
-] %}
+{# The columns of an event. #}
 {% set event_columns = ['topic', 'partition', 'offset', 'timestamp', 'log_time', 'format']
     + event_fields %}
 

@@ -3,8 +3,9 @@
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
 from dbt_lakehouse.commands.sql.command import sql_literal
-from dbt_lakehouse.commands.stored.landed import BRONZE, landed
+from dbt_lakehouse.commands.stored.landed import landed
 from dbt_lakehouse.commands.stored.topics import landed_topics
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS

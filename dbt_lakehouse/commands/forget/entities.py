@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbt_lakehouse.commands.hashed_keys import clear_types
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node
+from dbt_lakehouse.lake import names
+from dbt_lakehouse.runs.graph import built_of, fold_of_model, is_of_log, log_node
+from dbt_lakehouse.runs.inventory import WANTED, Kind
 from dbt_lakehouse.runs.source_filter import Wanted
 from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.session.project import Project
@@ -32,7 +34,7 @@ class Table(NamedTuple):
         return f"{self.schema}.{self.name}"
 
 
-BRONZE = Table("bronze", "raw_payloads")
+BRONZE = Table(*names.BRONZE.split("."))
 
 
 def exists(spark: "SparkSession", table: Table) -> bool:
@@ -123,7 +125,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
         return _pipeline(nodes), None
     node = node_with_keys(graph, name)
     fold, log = fold_of_model(graph, node), log_node(graph, node)
-    readers = [each for each in nodes if is_of_log(each) and log_node(graph, each) is log]
+    readers = built_of(graph, log.unique_id)
     declared = log.config.meta["change_log"]
     key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
@@ -167,7 +169,10 @@ def _pipeline(nodes: list[Any]) -> Pipeline:
         deleted_keys=deleted_keys,
         logs=[each.table for each in _logs(nodes)],
         models=[_table(node) for node in nodes],
-        wanted={quarantine.label: "invalid", set_less_deletes.label: "set_less_deletes"},
+        wanted={
+            quarantine.label: WANTED[Kind.QUARANTINE],
+            set_less_deletes.label: WANTED[Kind.DELETES],
+        },
     )
 
 

@@ -15,19 +15,10 @@ from dbt_lakehouse.commands.forget.leaving import EVENTS, PAYLOADS, PLACES
 from dbt_lakehouse.lake.tables import EMPTIED
 from dbt_lakehouse.runs import commits
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.core.events import Event
 
 _CLEARED: Final = (
-    "source_database",
-    "source_schema",
-    "source_table",
-    "record_key",
-    "before",
-    "after",
-    "occurred_at",
-    "expires_at",
-    "metadata",
-    "error_code",
-    "error_detail",
+    *(name for name in Event._fields if name not in ("event_index", "operation")),
     "added_by",
 )
 

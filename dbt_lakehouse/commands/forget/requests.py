@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.names import FORGOTTEN
 
 if TYPE_CHECKING:
     from dbt_lakehouse.commands.forget.finding import Found
 
-TABLE: Final = "lake.bronze.forgotten"
+TABLE: Final = f"{CATALOG}.{FORGOTTEN}"
 
 
 def create_table(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from dbt_lakehouse.commands.generate.profile import (
 from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
-from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.names import BRONZE, Silver
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.marks import HistoryLost, Reading, marks_of, reading
@@ -42,7 +42,7 @@ from python_udfs.registry import (
 )
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-_EVENTS = "silver.other_events"
+_EVENTS = Silver.of("silver").other_events
 # The sample of a topic from which a format is suggested: this many payloads, in this many bytes.
 SUGGESTION_PAYLOADS = 2000
 SUGGESTION_BYTES = 32 * 2**20
@@ -113,11 +113,10 @@ def _looked_at(spark: SparkSession) -> tuple[Reading, Sequence[Sequence[str | No
     """The part of bronze that other_events has not looked at, and the topics and tables of all
     events that it has seen; None if it does not say.
     """
-    name = bronze.TABLE.removeprefix(f"{CATALOG}.")
-    events, landed = look_at(spark, _EVENTS), look_at(spark, name)
+    events, landed = (look_at(spark, each) for each in (_EVENTS, BRONZE))
     if events is None or landed is None:
         return None
-    mark, pairs = marks_of(events).get(name), source_filter.all_pairs(events)
+    mark, pairs = marks_of(events).get(BRONZE), source_filter.all_pairs(events)
     if mark is None or pairs is None:
         return None
     try:

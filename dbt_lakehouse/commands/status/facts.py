@@ -3,19 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
-class Kind(StrEnum):
-    """The kind of a table in the pipeline."""
-
-    EVENTS = "events"
-    QUARANTINE = "quarantine"
-    LOG = "change_log"
-    DELETES = "set_less_deletes"
-    STATE = "state"
-    GOLD = "gold"
-    KEYLESS = "keyless_gold"
-    HISTORY = "history"
-    OTHER = "other"
+from dbt_lakehouse.runs.inventory import Kind
 
 
 class Outcome(StrEnum):

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from dbt_lakehouse.commands.status.facts import Facts, Run
-from dbt_lakehouse.commands.status.lake import BRONZE, TargetTables
+from dbt_lakehouse.commands.status.lake import TargetTables
 from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.commands.status.tables import table_of
 from dbt_lakehouse.commands.status.topics import topics_of
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.landing.lags import Buckets
 

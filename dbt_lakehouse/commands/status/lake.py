@@ -1,21 +1,18 @@
 """The tables of one target: their kinds, what they have read, and counts of it, by DuckDB."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
-from dbt_lakehouse.commands.status.facts import Kind
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.names import Silver
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import Table as Metadata
-from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, marks_of, reading
-from dbt_lakehouse.runs.model_run import DECLARED
+from dbt_lakehouse.runs.inventory import LakeTable, rows_read
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, reading
 from dbt_lakehouse.runs.source_filter import Wanted, may_have
 from dbt_lakehouse.texts import text_of, time_text
 
-BRONZE: Final = "bronze.raw_payloads"
 PLACE: Final = ("topic", '"partition"', '"offset"', "event_index")
 COUNTERS: Final = (
     *("late_events", "expired_keys", "refolded_keys", "keys_beyond_log", "clock_ahead_events"),
@@ -45,15 +42,18 @@ class TargetTables:
 
     def __init__(self, reader: Reader, silver: str) -> None:
         self.reader: Final = reader
-        self.silver: Final = silver
         self.columns: Final = reader.columns()
-        self.events: Final = f"{silver}.other_events"
-        self.quarantine: Final = f"{silver}.quarantined_payloads"
-        self.deletes: Final = f"{silver}.set_less_deletes"
-        self.deleted_keys: Final = f"{silver}.deleted_keys"
-        self.counters: Final = f"{silver}.fold_counters"
+        own: Final = Silver.of(silver)
+        self.log_times: Final = own.log_times
+        self.events: Final = own.other_events
+        self.quarantine: Final = own.quarantined_payloads
+        self.deletes: Final = own.set_less_deletes
+        self.deleted_keys: Final = own.deleted_keys
+        self.counters: Final = own.fold_counters
         # A table that can't be read raises here.
-        self._metadata: Final = {name: reader.look_at(reader.known(name)) for name in reader.tables}
+        self._tables: Final = {
+            name: LakeTable(name, reader.look_at(reader.known(name))) for name in reader.tables
+        }
         self.tables: Final = sorted(self._of_target())
         self.counted: Final = self._counted()
 
@@ -71,12 +71,12 @@ class TargetTables:
 
     def _of_target(self) -> set[str]:
         """The tables made, directly or indirectly, from other_events, and log_times beside it."""
-        found = {self.events, f"{self.silver}.log_times"} & self._metadata.keys()
+        found = {self.events, self.log_times} & self._tables.keys()
         while True:
             more = {
                 name
-                for name, table in self._metadata.items()
-                if name not in found and not found.isdisjoint(marks_of(table))
+                for name, table in self._tables.items()
+                if name not in found and not found.isdisjoint(table.marks)
             }
             if not more:
                 return found
@@ -84,55 +84,17 @@ class TargetTables:
 
     def has(self, name: str) -> bool:
         """Whether the table exists."""
-        return name in self._metadata
+        return name in self._tables
 
-    def look_at(self, name: str) -> Metadata:
-        """The parsed metadata of a table."""
-        return self._metadata[name]
+    def table(self, name: str) -> LakeTable:
+        """An existing table."""
+        return self._tables[name]
 
-    def declared(self, name: str) -> dict[str, Any]:
-        """The declaration with which a change log, gold table or history was last built; empty
-        for other tables.
-        """
-        table = self.look_at(name)
-        text = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
-        declared: dict[str, Any] = json.loads(text) if text else {}
-        return declared
-
-    def kind(self, name: str) -> Kind:
-        """The kind of a table, by its name and declaration."""
-        own = {
-            self.events: Kind.EVENTS,
-            self.quarantine: Kind.QUARANTINE,
-            self.deletes: Kind.DELETES,
-            self.deleted_keys: Kind.STATE,
-        }
-        if name in own:
-            return own[name]
-        declared = self.declared(name)
-        if "conditions" in declared:
-            return Kind.LOG
-        if "order_by_source_time" not in declared:
-            return Kind.OTHER
-        if "is_current" in self.columns[name] and "valid_from" in self.columns[name]:
-            return Kind.HISTORY
-        return Kind.KEYLESS if declared["keyless"] else Kind.GOLD
-
-    def upstream(self, name: str) -> str | None:
-        """The upstream of a table, its log rather than the memory beside it; for a change log,
-        the payloads that it decodes.
-        """
-        if self.kind(name) is Kind.LOG:
-            return BRONZE
-        named = [each for each in marks_of(self.look_at(name)) if each != self.deleted_keys]
-        own = [each for each in named if each != self.deletes] or named
-        return own[0] if own else None
-
-    def read(
-        self, name: str, upstream: str, place: Sequence[str], wanted: Wanted = None
-    ) -> Read | None:
+    def read(self, name: str, upstream: str, place: Sequence[str]) -> Read | None:
         """The rows that a table has read of an upstream; None if that is not known any more."""
-        return self.read_to(marks_of(self.look_at(name)).get(upstream), upstream, place, wanted)
+        table = self.table(name)
+        wanted = table.wanted if upstream == self.events else None
+        return self.read_to(table.marks.get(upstream), upstream, place, wanted)
 
     def read_to(
         self, mark: Mark | None, upstream: str, place: Sequence[str], wanted: Wanted = None
@@ -140,23 +102,20 @@ class TargetTables:
         """The rows of an upstream up to a mark."""
         if not self.has(upstream):
             return None
-        table, now = self.look_at(upstream), self.reader.quoted(upstream)
+        table, now = self.table(upstream).metadata, self.reader.quoted(upstream)
         try:
             todo = reading(mark, table)
         except HistoryLost:
             return None
-        if todo.window is Window.NOTHING:
-            return Read(now)
-        if todo.since is None:
-            return Read(f"(select * from {now} where false)")
-        if todo.window is Window.SINCE_SEQUENCE:
-            # Rows that were changed since, by a command that forgets a key, look like new ones.
-            then = self.reader.earlier(upstream, sequence=todo.since.sequence)
-            return Read(then, is_sure=False)
         if not may_have(table, todo, wanted):
             return Read(now)
+        then = rows_read(self.reader, upstream, todo)
+        if todo.since is None:
+            return Read(then)
+        if todo.window is Window.SINCE_SEQUENCE:
+            # Rows that were changed since, by a command that forgets a key, look like new ones.
+            return Read(then, is_sure=False)
         # The remaining rows: some may have been forgotten since.
-        then = self.reader.earlier(upstream, snapshot=int(todo.since.snapshot))
         return Read(f"(select * from {now} semi join {then} using ({', '.join(place)}))")
 
     def by_topic(self, read: Read | None, where: str = "true") -> Counts:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.declared.fold_of_log import MOST_AHEAD
 
 # As the folds sort events: those without a log time, or without a place in their source's order,
 # come first.
@@ -16,10 +17,9 @@ ORDER: Final = (
     "_position.log_time is not null, epoch_us(_position.log_time), _position.topic,"
     ' _position."partition", _position."offset", _position.event_index'
 )
-# A source time that is further ahead of Kafka's counts as unknown.
-_KNOWN_TIME: Final = """
+_KNOWN_TIME: Final = f"""
     case
-        when _occurred_at > _kafka_timestamp + interval 24 hour then null
+        when _occurred_at > _kafka_timestamp + to_microseconds({MOST_AHEAD}) then null
         else _occurred_at
     end
 """

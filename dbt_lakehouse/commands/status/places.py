@@ -10,17 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import sql_literal
-from dbt_lakehouse.commands.status.facts import Kind
-from dbt_lakehouse.commands.status.lake import BRONZE, PLACE, Read, TargetTables, of_duckdb
+from dbt_lakehouse.commands.status.lake import PLACE, Read, TargetTables, of_duckdb
 from dbt_lakehouse.declared.declarations import payload_conditions
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.names import BRONZE, FORGOTTEN
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING
-from dbt_lakehouse.runs.marks import marks_of
+from dbt_lakehouse.runs.inventory import Kind
 from dbt_lakehouse.runs.source_filter import topics_with
 from dbt_lakehouse.runs.taken import condition_of, conditions_taken
 
 PAYLOAD: Final = ", ".join(PLACE[:3])
-_FORGOTTEN: Final = "bronze.forgotten"
 # The header that marks a payload whose data were forgotten.
 _IS_FORGOTTEN: Final = (
     "coalesce("
@@ -74,11 +73,12 @@ class Places:
         """Whether other_events has events that no payload contains."""
         if not lake.has(lake.events):
             return
-        taken = {*conditions_taken(lake.look_at(lake.events))}
+        taken = {*conditions_taken(lake.table(lake.events).metadata)}
         for name in lake.tables:
-            if lake.kind(name) is Kind.LOG and condition_of(lake.declared(name)) in taken:
+            table = lake.table(name)
+            if table.kind is Kind.LOG and condition_of(table.declared) in taken:
                 self.logs[name] = self._read_by(name)
-        built = {condition_of(lake.declared(name)) for name in self.logs}
+        built = {condition_of(lake.table(name).declared) for name in self.logs}
         self._is_log_missing: Final = taken != built
         self.by_topic.update(
             {topic: Placed(*counts) for topic, *counts in lake.rows(self._placed())}
@@ -94,14 +94,14 @@ class Places:
 
     def _read_by(self, log: str) -> LogRead:
         lake = self._lake
-        declared, events = lake.declared(log), lake.look_at(lake.events)
-        marks = marks_of(lake.look_at(log))
-        topics = self._of_log(declared, topics_with(events, None, declared["sources"]))
+        declared, marks = lake.table(log).declared, lake.table(log).marks
+        events = lake.table(lake.events)
+        topics = self._of_log(declared, topics_with(events.metadata, None, declared["sources"]))
         mark = marks.get(BRONZE)
-        if mark == marks_of(events).get(BRONZE):
+        if mark == events.marks.get(BRONZE):
             return LogRead(topics, None)
         since = marks[lake.events].snapshot if lake.events in marks else None
-        news = self._of_log(declared, topics_with(events, since, declared["sources"]))
+        news = self._of_log(declared, topics_with(events.metadata, since, declared["sources"]))
         if news == []:
             return LogRead(topics, None)
         read = lake.read_to(mark, BRONZE, PLACE[:3])
@@ -140,7 +140,7 @@ class Places:
             [*self._rows()],
             looked=None if self._all() == bronze else self._all(),
             waits=waits,
-            may_be_forgotten=self._lake.has(_FORGOTTEN),
+            may_be_forgotten=self._lake.has(FORGOTTEN),
         )
 
     def _rows(self) -> Iterator[str]:

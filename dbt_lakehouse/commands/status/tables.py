@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
-from dbt_lakehouse.commands.status.facts import Kind, Link, Outcome, Run, Table
+from dbt_lakehouse.commands.status.facts import Link, Outcome, Run, Table
 from dbt_lakehouse.commands.status.lake import (
-    BRONZE,
     COUNTERS,
     PLACE,
     Read,
@@ -22,9 +20,10 @@ from dbt_lakehouse.commands.status.similar_source import similar_source
 from dbt_lakehouse.commands.status.unread_keys import unread_keys
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lake.tables import Table as Metadata
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
-from dbt_lakehouse.runs.marks import mark_then, marks_of
+from dbt_lakehouse.runs.inventory import Kind
+from dbt_lakehouse.runs.marks import mark_then
 from dbt_lakehouse.runs.model_run import AS_OF
 from dbt_lakehouse.runs.source_filter import IS_CHANGE
 from dbt_lakehouse.texts import iso_text, sql_texts
@@ -41,7 +40,8 @@ def table_of(
     lake: TargetTables, places: Places, name: str, last_run: Run | None
 ) -> tuple[Table, Link | None]:
     """A table, and the link to its upstream, if that belongs to the chain."""
-    kind, upstream, metadata = lake.kind(name), lake.upstream(name), lake.look_at(name)
+    table = lake.table(name)
+    kind, upstream, metadata = table.kind, table.upstream, table.metadata
     relation = lake.reader.quoted(name)
     (rows,) = lake.one(f"select count(*) from {relation}")
     last_event, waiting, absent, link, unread = None, None, None, None, None
@@ -74,17 +74,11 @@ def table_of(
             **{each: counters.get(each, 0) for each in COUNTERS},
             last_event_at=moment_text(last_event),
             written_at=f"{metadata.chain[0].made_at:%FT%TZ}" if metadata.chain else None,
-            as_of=_as_of(metadata),
+            as_of=None if table.as_of is None else iso_text(table.as_of),
             last_run=None if last_run is None else last_run.statuses.get(name),
         ),
         link,
     )
-
-
-def _as_of(table: Metadata) -> str | None:
-    """The moment that a table was last built for, in the format of all other times."""
-    noted = table.noted(AS_OF)
-    return iso_text(datetime.fromisoformat(noted).replace(tzinfo=UTC)) if noted else None
 
 
 def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str]) -> int | None:
@@ -100,7 +94,7 @@ def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str])
 
 def _deletes(lake: TargetTables, name: str, rows: int) -> tuple[int | None, Link]:
     """The number of deletes without a set that are not read yet, and the link for all others."""
-    read = lake.read(name, lake.events, PLACE, "set_less_deletes")
+    read = lake.read(name, lake.events, PLACE)
     where = " and ".join(_SET_LESS)
     expected = lake.by_topic(read, where)
     link = "events_logged"
@@ -167,7 +161,7 @@ def _added(
     """
     if not places.has_added:
         return {}, 0
-    declared = lake.declared(name)
+    declared = lake.table(name).declared
     where = " and ".join(
         (
             *("added_by is not null", IS_CHANGE),
@@ -175,7 +169,7 @@ def _added(
             *map(of_duckdb, declared["conditions"]),
         )
     )
-    read = lake.read(name, lake.events, PLACE, declared["sources"])
+    read = lake.read(name, lake.events, PLACE)
     if read is None:
         raise ConfigurationError(why_unknown(name, lake.events))
     own = f"(select {', '.join(PLACE)} from {{}} where {where})"
@@ -215,7 +209,7 @@ def _gold(
             " it one if it has none (docs/findings.md)"
         )
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
-    declared = lake.declared(name)
+    declared = lake.table(name).declared
     read = lake.read(name, log, ("_position",))
     has_deletes = declared["namespace"] is not None
     gold = lake.reader.quoted(name)
@@ -235,7 +229,7 @@ def _gold(
         log=read.sql,
         gold=gold,
         deletes=None if deletes is None else deletes.sql,
-        as_of=lake.look_at(name).noted(AS_OF),
+        as_of=lake.table(name).metadata.noted(AS_OF),
     )
     if keys is None:
         why = f"{name}: truncates of a table that is ordered by source time; `dbt test` checks it"
@@ -256,8 +250,8 @@ def _deletes_as_read(lake: TargetTables, gold: str) -> Read | None:
     """
     if not (lake.has(lake.deleted_keys) and lake.has(lake.deletes)):
         return None
-    mark = marks_of(lake.look_at(gold)).get(lake.deleted_keys)
-    middle = mark_then(lake.look_at(lake.deleted_keys), mark, lake.deletes)
+    mark = lake.table(gold).marks.get(lake.deleted_keys)
+    middle = mark_then(lake.table(lake.deleted_keys).metadata, mark, lake.deletes)
     return lake.read_to(middle, lake.deletes, ("_position",))
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 from dbt_lakehouse.build import compaction
 from dbt_lakehouse.commands.status.facts import Link, Topic
 from dbt_lakehouse.commands.status.lake import (
-    BRONZE,
     PLACE,
     Counts,
     TargetTables,
@@ -14,10 +13,9 @@ from dbt_lakehouse.commands.status.lake import (
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.places import Placed, Places
+from dbt_lakehouse.lake.names import BRONZE, TOPIC_PARTITIONS
 from dbt_lakehouse.landing.lags import Buckets, spread_of
 from dbt_lakehouse.texts import counted
-
-_LAGS: Final = "bronze.topic_partitions"
 
 
 def topics_of(
@@ -38,7 +36,7 @@ def topics_of(
     )
     quarantined, invalid = {}, Counts(None, False)
     if lake.has(lake.events) and lake.has(lake.quarantine):
-        read = lake.read(lake.quarantine, lake.events, PLACE, "invalid")
+        read = lake.read(lake.quarantine, lake.events, PLACE)
         invalid = lake.by_topic(read, "operation = 'invalid'")
         quarantined = dict(
             lake.rows(
@@ -46,7 +44,9 @@ def topics_of(
             )
         )
     lags = _lags(lake)
-    compacted = compaction.judged(lake.look_at(lake.events)).topics if lake.has(lake.events) else {}
+    compacted = (
+        compaction.judged(lake.table(lake.events).metadata).topics if lake.has(lake.events) else {}
+    )
     topics, links = [], []
     for name in sorted({*landed, *places.by_topic, *quarantined}):
         here, last_event, last_landed = landed.get(name, (0, None, None))
@@ -126,11 +126,11 @@ _NO_LAG: Final[dict[str, Any]] = {
 
 def _lags(lake: TargetTables) -> dict[str, dict[str, Any]]:
     """The lag of each topic behind Kafka at its last landing."""
-    if not lake.has(_LAGS):
+    if not lake.has(TOPIC_PARTITIONS):
         return {}
     rows = lake.rows(
         "select topic, sum(lag_messages)::bigint, max(lag_seconds), epoch_us(max(checked_at))"
-        f" from {lake.reader.quoted(_LAGS)} where checked_at is not null group by topic"
+        f" from {lake.reader.quoted(TOPIC_PARTITIONS)} where checked_at is not null group by topic"
     )
     return {
         name: {"lag_messages": lag, "lag_seconds": seconds, "lag_checked_at": moment_text(at)}

@@ -27,7 +27,7 @@ class UnreadKeys(NamedTuple):
 
 def unread_keys(lake: TargetTables, gold: str, log: str) -> UnreadKeys | None:
     """The unread keys of a log's gold table; None without any."""
-    declared = lake.declared(log)
+    declared = lake.table(log).declared
     # In another order, a row that was read may have lost to a newer one.
     is_ordered = "order_by" in declared or declared["order_by_source_time"]
     if reconciles(declared) or declared["namespace"] is not None or is_ordered:

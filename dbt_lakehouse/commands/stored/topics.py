@@ -5,10 +5,11 @@ from typing import Final
 
 from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import did_you_mean, listed
 
-_LANDED: Final = "select distinct topic from bronze.raw_payloads order by topic"
+_LANDED: Final = f"select distinct topic from {BRONZE} order by topic"
 
 
 def landed_topics(reader: Reader) -> list[str]:

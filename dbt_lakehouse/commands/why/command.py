@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
-from dbt_lakehouse.commands.stored.landed import BRONZE
 from dbt_lakehouse.commands.why.events import (
     Event,
     Key,
@@ -21,6 +20,7 @@ from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Ending, Reason, Told
 from dbt_lakehouse.commands.why.snapshots import endings_of
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
+from dbt_lakehouse.lake.names import BRONZE, FORGOTTEN
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates
@@ -33,11 +33,10 @@ from dbt_lakehouse.reference.fold import (
     known_time,
     log_order,
 )
+from dbt_lakehouse.runs.inventory import LakeTable
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import counted, time_text
 
-_REQUESTS: Final = "bronze.forgotten"
-_AS_OF: Final = "lakehouse.as_of"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -122,8 +121,7 @@ def _read(events: Sequence[Event]) -> list[Change]:
 
 def _as_of(reader: Reader, gold: str) -> int:
     """The moment that a table was last built for, in microseconds."""
-    noted = reader.look_at(gold).noted(_AS_OF)
-    moment = datetime.fromisoformat(noted).replace(tzinfo=UTC) if noted else datetime.now(UTC)
+    moment = LakeTable(gold, reader.look_at(gold)).as_of or datetime.now(UTC)
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -270,11 +268,11 @@ def _undecoded(reader: Reader, table: KeyedTable, log: str) -> int:
 
 def _requests(reader: Reader, table: KeyedTable) -> int:
     """The number of requests to forget keys of the table."""
-    if _REQUESTS not in reader.names:
+    if FORGOTTEN not in reader.names:
         return 0
     names = ", ".join(map(sql_literal, sorted(table.of_log)))
     ((count,),) = rows_of(
         reader,
-        f"select count(*) from {reader.quoted(_REQUESTS)} where table_name in ({names})",
+        f"select count(*) from {reader.quoted(FORGOTTEN)} where table_name in ({names})",
     )
     return int(count)

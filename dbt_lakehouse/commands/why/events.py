@@ -18,7 +18,8 @@ from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Change, Position
-from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node, node_named
+from dbt_lakehouse.runs.graph import built_of, fold_of_model, log_node, node_named
+from dbt_lakehouse.runs.inventory import rows_read
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
 from dbt_lakehouse.runs.source_filter import Wanted
 
@@ -58,7 +59,7 @@ def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
     """The gold table of this name. Raises ``ConfigurationError`` unless it has keys."""
     node = node_with_keys(graph, name)
     log = log_node(graph, node)
-    made = [each for each in graph.values() if is_of_log(each) and log_node(graph, each) is log]
+    made = built_of(graph, log.unique_id)
     if "history" in node.config.meta:
         current = [each.name for each in made if "current_state" in each.config.meta]
         raise ConfigurationError(
@@ -307,12 +308,7 @@ def _read(
         ) from lost
     if todo.window is Window.NOTHING:
         return lambda position: True
-    if todo.since is None or todo.window is Window.WHOLE:
-        return lambda position: False
-    if todo.window in (Window.SINCE_SNAPSHOT, Window.SINCE_ROW):
-        earlier = reader.earlier(upstream, snapshot=int(todo.since.snapshot))
-    else:
-        earlier = reader.earlier(upstream, sequence=todo.since.sequence)
+    earlier = rows_read(reader, upstream, todo)
     known = {
         Position(*row)
         for condition in conditions

@@ -23,12 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import tend_own_state
+from dbt_lakehouse.lake.names import TOPIC_PARTITIONS
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.lags import Buckets, bucket_sql
 
-TABLE: Final = "lake.bronze.topic_partitions"
-GAPS: Final = "lake.bronze.kafka_gaps"
+TABLE: Final = f"{CATALOG}.{TOPIC_PARTITIONS}"
+GAPS: Final = f"{CATALOG}.bronze.kafka_gaps"
 _AGES: Final = (
     "landed_ages map<int, bigint> comment 'messages of this landing by their age at checked_at:"
     " under b those of 1.1^b to 1.1^(b+1) ms; null if none was landed'"

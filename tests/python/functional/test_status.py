@@ -17,6 +17,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import DEMO_AS_OF, Lake
+from msgspec import structs
 from prometheus_client import parser as older
 from prometheus_client.openmetrics import parser
 from report_pages import Page, is_sound
@@ -29,7 +30,6 @@ from dbt_lakehouse.commands.doctor import State, doctor
 from dbt_lakehouse.commands.standard_streams import NOT_WELL, UNUSABLE
 from dbt_lakehouse.commands.status.facts import (
     Facts,
-    Kind,
     Link,
     Outcome,
     Run,
@@ -48,6 +48,8 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.reference.fold import Change, Position, fold
 from dbt_lakehouse.report import runs
+from dbt_lakehouse.runs.inventory import Kind, LakeTable
+from dbt_lakehouse.runs.model_run import DECLARED
 from dbt_lakehouse.texts import printable
 
 HOUR = 3_600_000_000
@@ -130,8 +132,11 @@ def test_a_log_without_events_is_told_of_a_source_named_alike(
 ) -> None:
     name = "silver.devices_changes"
     lake = TargetTables(demo.reader(), "silver")
-    declared = {**lake.declared(name), "sources": [source]}
-    monkeypatch.setattr(lake, "declared", lambda _: declared)
+    table = lake.table(name)
+    declared = json.dumps({**table.declared, "sources": [source]})
+    noted = f"{DECLARED}.{table.metadata.noted(DECLARED)}"
+    changed = LakeTable(name, structs.replace(table.metadata, properties={noted: declared}))
+    monkeypatch.setattr(lake, "table", lambda _: changed)
     assert similar_source(lake, name) == found
     tables = [replace(each, similar_source=found) for each in facts(demo).tables[:1]]
     told = f"{tables[0].table} has no events, and no change log takes those of {found}: "

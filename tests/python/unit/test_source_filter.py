@@ -12,6 +12,7 @@ from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.marks import Mark, reading
 from dbt_lakehouse.runs.model_run import NodeRun, carried
 from dbt_lakehouse.runs.source_filter import Wanted
+from python_udfs.core.events import SOURCE_FIELDS
 
 ORDERS = ["shop", "sales", "orders"]
 OTHERS = ["shop", None, "customers"]
@@ -21,8 +22,7 @@ READ = Mark(UUID, "2000", 2)
 def observed(*sources: Sequence[str | None], topic: str = "t", **counts: int) -> dict[str, Any]:
     """What Spark has collected and counted of new events of these tables."""
     pairs = [
-        {"topic": topic, **dict(zip(source_filter.SOURCE, source, strict=True))}
-        for source in sources
+        {"topic": topic, **dict(zip(SOURCE_FIELDS, source, strict=True))} for source in sources
     ]
     return {"pairs": pairs, **dict.fromkeys(source_filter.CONDITIONS, 0), **counts}
 

@@ -7,6 +7,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.relation import RelationType
 
 from dbt import selected_resources
+from dbt.adapters.lakehouse.connections import LOGGER
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared import contracts
 from dbt_lakehouse.declared.columns import quoted
@@ -179,7 +180,14 @@ class Catalog(LakePart):
     def describe_table(
         self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
     ) -> None:
-        """Write the descriptions of a model and its columns to its table where they differ."""
+        """Write the descriptions of a model and its columns to its table where they differ. Warns
+        of described columns that the table lacks.
+        """
         described = graph.descriptions(self._lake.macros, model) if columns else {}
-        tables.describe(self._spark, str(this), model["description"] if own else None, described)
+        own_description = model["description"] if own else None
+        if missing := tables.describe(self._spark, str(this), own_description, described):
+            LOGGER.warning(
+                f"In relation {this.render()}: The following columns are specified in the schema"
+                f" but are not present in the database: {', '.join(missing)}"
+            )
         self._handle.looks.clear()

@@ -7,11 +7,11 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.lakehouse.lake.part import LakePart
-from dbt.adapters.lakehouse.lake.runs import RAW_PAYLOADS
 from dbt_lakehouse.build import truncate_order
 from dbt_lakehouse.build.lake import LogOfProject, LookedAt
 from dbt_lakehouse.build.truncate_order import Placed
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.maintenance import marks_kept
@@ -70,7 +70,7 @@ class Events(LakePart):
         return found
 
     def _log_as_it_is(self, relation: BaseRelation, log: Mapping[str, Any]) -> NodeRun:
-        upstreams = [self._lake.catalog.relation_of("other_events"), RAW_PAYLOADS]
+        upstreams = [self._lake.catalog.relation_of("other_events"), BRONZE]
         return NodeRun(
             self._lake.catalog.look_at, relation, upstreams, wanted=log["sources"], follows=True
         )

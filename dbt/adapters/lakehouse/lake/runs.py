@@ -11,6 +11,7 @@ from dbt_common.exceptions import CompilationError
 from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, ROW_LINEAGE
 from dbt_lakehouse.runs import (
     graph,
@@ -22,8 +23,6 @@ from dbt_lakehouse.runs.source_filter import Wanted
 
 if TYPE_CHECKING:
     from dbt.adapters.lakehouse.lake import SparkLake
-
-RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
 
 class Runs(LakePart):
@@ -102,7 +101,7 @@ class Runs(LakePart):
 
     def begin_landing(self) -> None:
         """Make the tests of bronze check what lands from here on."""
-        self._runs[RAW_PAYLOADS] = NodeRun(self._lake.catalog.look_at, RAW_PAYLOADS, [])
+        self._runs[BRONZE] = NodeRun(self._lake.catalog.look_at, BRONZE, [])
 
     def added_rows(self, relation: BaseRelation) -> str | None:
         """The rows that this command has added to an append-only table, to select from; None for
