@@ -58,7 +58,7 @@ test: setup .venv/.dev .venv/.classes $(if $(filter unit,$(PYTEST)),,.venv/.conn
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 real: setup .venv/.dev .venv/.classes .venv/.connect ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all", "--killed")
-	@$(BIN)/python -m pytest -o addopts="--strict-markers -ra" --rounds 3 --refreshed tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
+	@$(BIN)/python -m pytest -o addopts="--strict-markers -ra" --rounds 3 tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/support/fuzzing.py $(FUZZ)

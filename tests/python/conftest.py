@@ -54,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=113, help="the first seed of random changes")
     group.addoption("--seeds", type=int, default=1, help="how many seeds, one after the other")
     group.addoption("--rounds", type=int, default=2, help="how many builds of each")
-    group.addoption("--refreshed", action="store_true", help="build each anew at the end, too")
     group.addoption(
         "--ordered",
         action="store_true",

@@ -325,7 +325,7 @@ def real_plays() -> dict[str, list[str]]:
     plays = {}
     for seed in REAL_SEEDS:
         for source in ("postgres", "mariadb"):
-            of_seed = [f"--seed={seed}", "--rounds=3", "--refreshed", f"-k={source}"]
+            of_seed = [f"--seed={seed}", "--rounds=3", f"-k={source}"]
             plays[f"events of {source}, seed {seed}"] = ["test_real_events.py", *of_seed]
             killed = ["--killed"] if seed % 2 == 0 else []
             for setting in SETTINGS:
