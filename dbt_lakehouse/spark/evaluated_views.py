@@ -8,15 +8,25 @@ leaf to its readers, held in the executors' memory or on their disks, with its t
 
 import json
 from decimal import Decimal
+from functools import cached_property
 from itertools import count
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from dbt_lakehouse.spark.jvm import java_class, java_session, query_execution, scala_object
+from dbt_lakehouse.spark.java import settings_of
+from dbt_lakehouse.spark.jvm import (
+    java_class,
+    java_map,
+    java_session,
+    job_properties,
+    query_execution,
+    scala_object,
+)
 
 _NUMBERS: Final = count()
+_OF_SQL: Final = "spark.sql."
 
 
 class EvaluatedViews:
@@ -26,6 +36,11 @@ class EvaluatedViews:
         self._spark: Final = spark
         # Spark's cached relation of each view, by name.
         self._held: Final[dict[str, Any]] = {}
+
+    @cached_property
+    def _settings(self) -> Any:
+        settings = settings_of(self._spark)
+        return java_map({name: settings[name] for name in settings if name.startswith(_OF_SQL)})
 
     def create(self, name: str, rows: DataFrame) -> int:
         """Evaluate rows of this session as a temporary view, replacing one of that name. Returns
@@ -43,8 +58,10 @@ class EvaluatedViews:
         # Until it is evaluated; its own size from then on.
         getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
         self._held[name] = relation.cacheBuilder()
-        # A job without a plan of its own, which an aggregation would have.
-        relation.cacheBuilder().cachedColumnBuffers().count()
+        # A job without a plan of its own, which an aggregation would have. Spark gives the
+        # session's settings only to the tasks of a statement.
+        with job_properties(self._spark.sparkContext, self._settings):
+            relation.cacheBuilder().cachedColumnBuffers().count()
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
         dataset.ofRows(java_session(self._spark), relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())

@@ -7,7 +7,9 @@ are used by ``evaluated_views``, ``landing/leftovers``, ``landing/kafka/progress
 ``commands/serve``.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -104,6 +106,25 @@ def activate(spark: SparkSession) -> None:
     session, whichever session asks for it.
     """
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))
+
+
+def java_map(values: Mapping[str, str]) -> Any:
+    """A ``java.util.HashMap``, in one round trip."""
+    mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")
+    return mapper().readValue(json.dumps(values), java_class("java.util.HashMap")._java_lang_class)
+
+
+@contextmanager
+def job_properties(context: SparkContext, properties: Any) -> Iterator[None]:
+    """Give the jobs of this thread these properties (a ``java.util.Map``): their tasks see those
+    that begin with ``spark.sql.`` as settings, the defaults of all others.
+    """
+    of_thread = java_context(context).getLocalProperties()
+    of_thread.putAll(properties)
+    try:
+        yield
+    finally:
+        of_thread.keySet().removeAll(properties.keySet())
 
 
 def java_error(error: BaseException) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -67,6 +68,20 @@ def test_a_view_stays_what_it_was_when_its_table_is_written(session: LakeSession
     assert blocks.getStatus(block).isEmpty()
     assert rows() == [*range(5)]
     assert session.sql("select count(*) from gold.numbers").first() == (7,)
+
+
+def test_tasks_of_a_view_have_the_sessions_settings(session: LakeSession) -> None:
+    def setting(name: str) -> str | None:
+        task = TaskContext.get()
+        return task.getLocalProperty(name) if task else None
+
+    session.spark.udf.register("setting_in_task", setting, "string")
+    names = ["spark.sql.codegen.factoryMode", "spark.sql.defaultCatalog"]
+    of_each = [f"setting_in_task('{name}')" for name in names]
+    session.evaluate("seen", f"select {', '.join(of_each)} from range(1)")
+    assert session.sql("select * from seen").first() == tuple(map(session.spark.conf.get, names))
+    # They are those of that job alone.
+    assert session.spark.sparkContext.getLocalProperty(names[0]) is None
 
 
 def test_views_are_dropped_by_how_their_names_begin(session: LakeSession) -> None:
