@@ -21,6 +21,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
+from threading import get_native_id
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -148,7 +149,8 @@ class Registry:
                 f"{self.name} has references of schema {number} that can't be read: {error!r}"
             ) from None
         registered = Registered(found.get("schemaType") or AVRO, tuple(texts))
-        partial = file.with_suffix(f".{os.getpid()}")
+        # Of this thread: others of this process may write it too.
+        partial = file.with_suffix(f".{get_native_id()}")
         partial.write_text(json.dumps({"kind": registered.kind, "texts": registered.texts}))
         partial.replace(file)
         return registered

@@ -3,10 +3,10 @@ call. They have Python itself, with pyarrow, msgspec and msgpack (docs/scale.md)
 """
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from threading import get_native_id
 from typing import Final
 
 import dbt_lakehouse
@@ -34,7 +34,8 @@ def functions_archive() -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     archive = cache_folder("functions") / f"functions-{digest[:16]}.zip"
     if not archive.exists():
-        partial = archive.with_suffix(f".{os.getpid()}")
+        # Of this thread: others of this process may write it too.
+        partial = archive.with_suffix(f".{get_native_id()}")
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as written:
             for name, content in files.items():
                 written.writestr(zipfile.ZipInfo(name, _TIME), content)
