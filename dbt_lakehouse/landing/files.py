@@ -30,6 +30,7 @@ from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.landing.progress import Counted, Reading, size_of
 from dbt_lakehouse.session.troubles import error_text
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
+from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
@@ -198,7 +199,7 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
     Returns the same as ``_land``.
     """
     spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
-    views = EvaluatedViews(spark)
+    views = EvaluatedViews(spark, settings_of(spark))
     while True:
         snapshot = bronze.current_snapshot(spark)
         views.create("incoming_positions", _positions(spark))

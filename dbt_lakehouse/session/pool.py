@@ -35,13 +35,13 @@ class LakeSession:
     def __init__(self, spark: SparkSession) -> None:
         self.spark: Final = spark
         self.arguments: Final[dict[str, Argument]] = {}
-        self.views: Final = EvaluatedViews(spark)
         self.has_references = False
         # The names of functions registered in addition to the base's.
         self.functions: Final[set[str]] = set()
         # Registry schemas that the payloads of the running model name.
         self.schemas: Mapping[int, Registered | None] = {}
         self._settings: Final = settings_of(spark)
+        self.views: Final = EvaluatedViews(spark, self._settings)
         # The group of Spark's jobs; a new one each time the session is taken.
         self._group = ""
 

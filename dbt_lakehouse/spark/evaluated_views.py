@@ -7,6 +7,7 @@ leaf to its readers, held in the executors' memory or on their disks, with its t
 """
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
 from itertools import count
@@ -15,7 +16,6 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.spark.jvm import (
     java_class,
     java_map,
@@ -32,15 +32,18 @@ _OF_SQL: Final = "spark.sql."
 class EvaluatedViews:
     """The evaluated views of a session."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        """``settings`` are the session's, see ``settings_of``."""
         self._spark: Final = spark
+        self._settings: Final = settings
         # Spark's cached relation of each view, by name.
         self._held: Final[dict[str, Any]] = {}
 
     @cached_property
-    def _settings(self) -> Any:
-        settings = settings_of(self._spark)
-        return java_map({name: settings[name] for name in settings if name.startswith(_OF_SQL)})
+    def _of_tasks(self) -> Any:
+        """The settings that Spark gives to a statement's tasks, as a Java map."""
+        of_sql = (name for name in self._settings if name.startswith(_OF_SQL))
+        return java_map({name: self._settings[name] for name in of_sql})
 
     def create(self, name: str, rows: DataFrame) -> int:
         """Evaluate rows of this session as a temporary view, replacing one of that name. Returns
@@ -60,7 +63,7 @@ class EvaluatedViews:
         self._held[name] = relation.cacheBuilder()
         # A job without a plan of its own, which an aggregation would have. Spark gives the
         # session's settings only to the tasks of a statement.
-        with job_properties(self._spark.sparkContext, self._settings):
+        with job_properties(self._spark.sparkContext, self._of_tasks):
             relation.cacheBuilder().cachedColumnBuffers().count()
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
         dataset.ofRows(java_session(self._spark), relation).createOrReplaceTempView(name)

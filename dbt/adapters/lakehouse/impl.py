@@ -123,11 +123,10 @@ class LakehouseAdapter(SparkAdapter):
         identifier: str,
     ) -> list[BaseRelation]:
         """The relation of this name, among those of its schema. Most catalogs keep the case of
-        names, and Hive's lowers it; dbt-spark only knows the latter.
+        names; dbt-spark looks for one in lower case, as Hive keeps it.
         """
-        found = {each.identifier: each for each in relations_list}
-        match = found.get(identifier) or found.get(identifier.lower())
-        return [match] if match is not None else []
+        exact = [each for each in relations_list if each.identifier == identifier]
+        return exact or super()._make_match(relations_list, database, schema, identifier)
 
     def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema and all that is in it. Iceberg's catalogs ignore SQL's ``cascade``, and

@@ -88,6 +88,7 @@ class TestAdapterMethods(BaseAdapterMethod):
 
 class TestSchemaChange(BaseIncrementalOnSchemaChangeSetup):
     def test_new_columns_are_appended(self, project: Any) -> None:
+        # dbt's tests have no types.
         self.run_incremental_append_new_columns(project)  # type: ignore[no-untyped-call]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import test_declarations
 from metadata import UUID, commit, table
 from msgspec.structs import replace
 
@@ -21,20 +22,8 @@ KEYS = "dev_silver.deleted_keys"
 
 
 def log(**but: Any) -> dict[str, Any]:
-    """The declaration of a log, as the macro change_log hands it over."""
-    arguments = {
-        "columns": {"note": "string"},
-        "source_table": "orders",
-        "key": {"id": "int"},
-        "source_schema": "sales",
-        "source_database": None,
-        "topic": None,
-        "where": None,
-        "keyless": False,
-        "partial": False,
-        "order_by_source_time": None,
-    }
-    return declarations.change_log(arguments | but)
+    """The declaration of a log of a schema's table."""
+    return test_declarations.log(**{"source_schema": "sales"} | but)
 
 
 def built(name: str, of: Any, *upstreams: str, notes: Mapping[str, str] | None = None) -> LakeTable:

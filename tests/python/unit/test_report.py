@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from dbt.cli.exceptions import ExceptionExit
+from dbt.cli.exceptions import ExceptionExit, ResultExit
 from pyspark.sql import Row
 from report_pages import Page, is_sound
 
@@ -434,3 +434,4 @@ def test_what_a_command_has_ended_by() -> None:
     assert ending_text(ExceptionExit(ValueError("no packages"))) == "no packages"
     assert ending_text(ValueError("no packages")) == "no packages"
     assert ending_text(AssertionError()) == "AssertionError"
+    assert ending_text(ResultExit([])) == "failed"
