@@ -43,6 +43,13 @@ def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
     assert gold == set(LIVE_ROWS) | {f"{name}_history" for name in WITH_HISTORY}
 
 
+def test_a_build_warns_of_nothing(demo: Lake) -> None:
+    # Other commands come after it.
+    log, _, _ = (demo.folder / "logs" / "dbt.log").read_text().partition("Done. PASS=")
+    assert "OK created sql current_state model" in log
+    assert [line for line in log.splitlines() if "[warn " in line] == []
+
+
 def test_how_fresh_the_sources_are(demo: Lake) -> None:
     """Bronze by when it was landed; each source table by its last event, which is long ago."""
     fresh = demo.dbt("source", "freshness", as_of=DEMO_AS_OF)
