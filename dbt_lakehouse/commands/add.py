@@ -71,7 +71,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``; ``GenerateError``
     also at the end, if some tables got no models while the others were built.
     """
-    refuse_files(given.topics)
+    refuse_files(given.topics, from_kafka=not given.captures)
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
     _install_packages(project)
@@ -97,9 +97,16 @@ def add(project: Project, given: Addition) -> Iterator[str]:
         )
 
 
-def refuse_files(topics: Iterable[str]) -> None:
-    """Raise ``ConfigurationError`` for a file that is given in place of a topic."""
+def refuse_files(topics: Iterable[str], *, from_kafka: bool) -> None:
+    """Raise ``ConfigurationError`` for a file that is given in place of a topic, and for a path
+    that no topic of Kafka can have as its name.
+    """
     for name in topics:
+        if from_kafka and "/" in name and not Path(name).exists():
+            raise ConfigurationError(
+                f"{name}: there is no such file, and no topic of Kafka has a / in its name:"
+                " `lakehouse add TOPIC --captures FILE` adds a topic of captured messages"
+            )
         if Path(name).is_file():
             found = _topics_in(name)
             named = " ".join(map(quote, found or ["TOPIC"]))

@@ -67,7 +67,7 @@ def foresee(project: Project, given: Addition) -> Iterator[str]:
 
     Nothing lands, and no file is written. Raises the errors of ``add`` before its build.
     """
-    refuse_files(given.topics)
+    refuse_files(given.topics, from_kafka=not given.captures)
     project.refuse_landing_elsewhere()
     refuse_unlistable(project, given.topics, given.format)
     files = PlannedFiles(project.root)

@@ -1,6 +1,6 @@
 """Messages of a topic as Kafka has them now, whether landed or not; nothing is written."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +13,8 @@ from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.events import Headers
+
+_SUFFIXES_OF_FILES: Final = (".jsonl", ".ndjson", ".json", ".gz")
 
 
 class Peeked(NamedTuple):
@@ -84,9 +86,12 @@ def no_such_topic(source: KafkaSource, topic: str) -> ConfigurationError:
     """The error for a missing topic, which vars.topics need not name."""
     named = (rule.topic for rule in source.rules if rule.topic != topic)
     known = [name for name in named if name is not None]
+    # A file's name may be a topic's, so this is said only once no broker has the topic.
+    is_like_file = topic.lower().endswith(_SUFFIXES_OF_FILES)
+    captures = "; `lakehouse add TOPIC --captures FILE` takes a file" if is_like_file else ""
     return ConfigurationError(
         f"the broker at {source.settings.servers} has no topic {topic}, or doesn't let this user"
-        f" read it{did_you_mean(topic, known)}"
+        f" read it{did_you_mean(topic, known)}{captures}"
     )
 
 

@@ -105,6 +105,8 @@ def test_kafka_has_topics_that_vars_do_not_list(
     ]
     said = str(no_such_topic(found, "dd"))
     assert said.endswith("has no topic dd, or doesn't let this user read it (did you mean d?)")
+    said = str(no_such_topic(found, "invoices.jsonl"))
+    assert said.endswith("user read it; `lakehouse add TOPIC --captures FILE` takes a file")
     none = fresh.load(topics=[])
     assert none.kafka() is None
     with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
@@ -162,6 +164,10 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_and_lands_nothing(tmp_
         for taken in (add, foresee):
             with pytest.raises(ConfigurationError, match=told):
                 next(taken(depot, Addition([file])))
+    # A file that is not there, whose name no topic can have.
+    for taken in (add, foresee):
+        with pytest.raises(ConfigurationError, match=r"^no/file\.jsonl: there is no such file, .+ -"):
+            next(taken(depot, Addition(["no/file.jsonl"])))
 
 
 def texts_in(folder: Path) -> dict[str, str]:
