@@ -39,6 +39,13 @@ def table_of(
             " gold keeps the last shipped one"
         )
     outcome.notes += doubts(profile)
+    for each in [*key, *value_fields]:
+        if broken := broken_type(profile, profile.columns[each]):
+            outcome.notes.append(
+                f"{names[each]} is a string, because some of its values are text, though the source"
+                f" declares {broken}. If they are mistakes, write {broken} in the change log and in"
+                " gold's contract: gold then lacks them, and no_misfits shows them"
+            )
     if profile.parts:
         outcome.notes.append(
             "some updates ship only the changes inside a field:"
@@ -57,6 +64,18 @@ def table_of(
         # A log without a key goes by Kafka's order alone.
         order_said=next(iter(profile.orders)) if key and len(profile.orders) == 1 else None,
     )
+
+
+def broken_type(profile: TableProfile, column: Column) -> str | None:
+    """The number or boolean that a table's schema blocks declare for a column in which the source
+    sent text all the same; None for another column. NaN and infinity are no such text. Documents
+    have no blocks: there a field may have values of several types.
+    """
+    if not profile.schemas:
+        return None
+    declared = types.common_type(column.types())
+    is_broken = types.is_plain(declared) and column.values.texts > column.values.not_finite
+    return declared if is_broken else None
 
 
 def doubts(profile: TableProfile) -> list[str]:

@@ -225,5 +225,16 @@ def column_type(declared: Iterable[str | None], values: Values, *, is_key: bool 
     return both if _is_numeric(both) and fits(both, values) else "string"
 
 
+def common_type(declared: Iterable[str | None]) -> str:
+    """The narrowest type that holds all values of declared types; string without any."""
+    known = [each for each in declared if each is not None]
+    return reduce(wider, known) if known else "string"
+
+
+def is_plain(type_name: str) -> bool:
+    """Whether it is the type of numbers or booleans, of which no value is a text."""
+    return type_name == "boolean" or _is_numeric(type_name)
+
+
 def _is_numeric(type_name: str) -> bool:
     return type_name in ("double", "float") or _as_decimal(type_name) is not None

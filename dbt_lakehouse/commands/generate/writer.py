@@ -14,6 +14,7 @@ from dbt_lakehouse.commands.generate.choices import (
     shipped_key,
 )
 from dbt_lakehouse.commands.generate.columns import (
+    broken_type,
     describe,
     describe_hbase,
     doubts,
@@ -328,7 +329,15 @@ class Writer:
                     " _misfits"
                 )
                 continue
-            if has in declared or (not fits and both != "string" and types.fits(both, seen.values)):
+            broken = broken_type(profile, seen)
+            if broken is not None:
+                # Text in a column of numbers is no reason to make texts of all the numbers.
+                both = types.wider(has, broken)
+                if both != has and has in declared:
+                    retyped[column] = both
+            elif has in declared or (
+                not fits and both != "string" and types.fits(both, seen.values)
+            ):
                 if both != has:
                     retyped[column] = both
                 continue
@@ -339,8 +348,9 @@ class Writer:
                 )
             else:
                 outcome.notes.append(
-                    f"{column} stays {entry.type}, although some of its values are of another type"
-                    f" (what can't be cast is in _misfits); {wanted} would hold them as they are"
+                    f"{column} stays {retyped.get(column, entry.type)}, although some of its values"
+                    f" are of another type (what can't be cast is in _misfits); {wanted} would hold"
+                    " them as they are"
                 )
         return retyped
 

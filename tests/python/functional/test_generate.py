@@ -6,6 +6,7 @@ What gold should hold is written down beside each message, and not computed by t
 
 import json
 import re
+import shutil
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -2514,6 +2515,36 @@ def test_a_guess_is_taken_back(paper: Paper, first: list[Any], follows: Any, gue
     assert f'"x": "string",\n            "z": "{guess}"' in paper.read("silver", "t_changes.sql")
     (again,) = paper.generate("t").tables
     assert (again.status, again.notes) == ("unchanged", [kept])
+
+
+def test_text_in_a_column_of_numbers_does_not_make_text_of_it(paper: Paper) -> None:
+    """It is told: where the models are new, a column that holds everything is written first."""
+    capture = Capture("t")
+
+    def row(columns: list[Row], **values: Any) -> Line:
+        key = key_of(columns[:1], {"id": values["id"]})
+        return capture.json(key, with_schema(columns, change("c", source("t"), None, values)))
+
+    first = [column("id", "int64"), column("n", "int32"), decimal_column("kg", 4, 2)]
+    wider = [*first[:2], decimal_column("kg", 6, 2)]
+    paper.topics["t"] = [row(first, id=1, n=1, kg=unscaled("1.50", 2))]
+    paper.generate("t")
+    paper.topics["t"].append(row(wider, id="seven", n="many", kg="!"))
+    (outcome,) = paper.generate("t").tables
+    assert outcome.changes == ["~ kg: decimal(4,2) -> decimal(6,2)"]
+    stays = "although some of its values are of another type (what can't be cast is in _misfits)"
+    assert outcome.notes == [
+        f"{name}, {stays}; string would hold them as they are"
+        for name in ("id stays bigint", "n stays int", "kg stays decimal(6,2)")
+    ]
+
+    shutil.rmtree(paper.root / "models")
+    (outcome,) = paper.generate("t").tables
+    assert outcome.changes == ["id string, key", "n string", "kg string"]
+    assert [each.partition(". ")[0] for each in outcome.notes] == [
+        f"{name} is a string, because some of its values are text, though the source declares {its}"
+        for name, its in (("id", "bigint"), ("n", "int"), ("kg", "decimal(6,2)"))
+    ]
 
 
 def test_a_guess_of_what_a_bin_holds_is_taken_back(paper: Paper) -> None:
