@@ -60,7 +60,10 @@ def keep(spark: SparkSession, found: Mapping[int, Registered], registry: str | N
         return
     now = datetime.now(UTC)
     rows = [(number, each.kind, list(each.texts), registry, now) for number, each in found.items()]
-    spark.sql(f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg")
+    spark.sql(
+        f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg"
+        " comment 'One row per schema of a schema registry that messages name'"
+    )
     columns = "id int, kind string, texts array<string>, registry string, found_at timestamp"
     spark.createDataFrame(rows, columns).writeTo(TABLE).append()
 

@@ -76,6 +76,7 @@ def create_table(spark: SparkSession) -> None:
         )
         using iceberg
         partitioned by (days(landed_at))
+        comment 'One row per Kafka message, byte for byte. Rows are only ever added'
         tblproperties (
             'write.distribution-mode' = 'none',
             'write.spark.fanout.enabled' = 'true'{files}

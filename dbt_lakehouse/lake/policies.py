@@ -40,7 +40,10 @@ def note_policies(spark: SparkSession, policies: Mapping[str, str]) -> None:
     }
     if not new:
         return
-    spark.sql(f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg")
+    spark.sql(
+        f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg"
+        " comment 'One row per topic and change of its cleanup.policy, of compacted topics'"
+    )
     now = datetime.now(UTC)
     rows = [(topic, policy, now) for topic, policy in sorted(new.items())]
     spark.createDataFrame(rows, spark.table(TABLE).schema).writeTo(TABLE).append()

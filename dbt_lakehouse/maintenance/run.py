@@ -327,6 +327,7 @@ def keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
             seconds double not null comment 'what it took'
         )
         using iceberg
+        comment 'One row per table and maintenance call, with its results'
         """
     )
     rows = ", ".join(

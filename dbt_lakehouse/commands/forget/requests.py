@@ -36,6 +36,7 @@ def create_table(spark: SparkSession) -> None:
             purged_at timestamp comment 'when they were out of the files too'
         )
         using iceberg
+        comment 'One row per request to forget keys, without personal data'
         """
     )
 

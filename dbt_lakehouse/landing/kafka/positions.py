@@ -90,6 +90,7 @@ def create_tables(spark: SparkSession) -> None:
             {_AGES}
         )
         using iceberg
+        comment 'One row per topic and partition: its landed offsets, and their lag'
         """
     )
     # A table from an earlier version may lack this column.
@@ -107,6 +108,7 @@ def create_tables(spark: SparkSession) -> None:
             accepted_at timestamp not null comment 'when somebody chose to go on without them'
         )
         using iceberg
+        comment 'One row per accepted gap: messages that Kafka deleted before they landed'
         """
     )
 

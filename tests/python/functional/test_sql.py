@@ -476,6 +476,9 @@ def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         Shell(reader, "table", None, said.append, lambda: None).run(told.append)
     output = b"".join(said).decode()
     assert "|wide   |decimal(38,10)" in output
+    # What is no model of dbt's has a description too.
+    own = [name for name in reader.names if name.startswith("bronze.")]
+    assert own and all(reader.description(name).startswith("One row per") for name in own)
     assert "|n|\n+-+\n|7|" in output
     assert "r_regionkey,r_name\n0,AFRICA\n" in output
     assert output.endswith("count_star()\n2\n")
