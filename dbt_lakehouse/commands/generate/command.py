@@ -157,7 +157,8 @@ def _format_of(suggestion: scan.Suggestion | None, topic: str, options: Options)
         raise GenerateError(
             f"no entry of vars.topics in {PROJECT_FILE} matches the topic {topic}: give --format,"
             " and the entry is added. Formats are"
-            f" {', '.join(FORMATS)}{f'; {looks}' if suggested else ''}"
+            f" {', '.join(FORMATS)};"
+            f" {looks if suggested else 'its payloads alone do not tell which one is theirs'}"
         )
     if suggested not in (None, given):
         raise GenerateError(

@@ -91,6 +91,10 @@ class TestSchemaChange(BaseIncrementalOnSchemaChangeSetup):
         # dbt's tests have no types.
         self.run_incremental_append_new_columns(project)  # type: ignore[no-untyped-call]
 
+    def test_columns_that_a_model_has_no_longer_are_dropped(self, project: Any) -> None:
+        """dbt-spark refuses to."""
+        self.run_incremental_sync_all_columns(project)  # type: ignore[no-untyped-call]
+
 
 class TestSeedValues:
     """dbt-spark's sessions make the text ``None`` of null, and doubles of whole numbers."""

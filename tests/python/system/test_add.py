@@ -61,7 +61,7 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
         list(add(fresh.load(), Addition(["parsels"])))
     strange = kafka.create("strange")
     kafka.send(strange, [Outgoing(b"?")])
-    with pytest.raises(GenerateError, match=r"matches the topic strange: give --format"):
+    with pytest.raises(GenerateError, match=r"strange: give --format.+; its pay.+ do not tell"):
         list(add(fresh.load(), Addition([strange])))
     assert settings.read_text() == before
 
