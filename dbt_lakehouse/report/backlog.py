@@ -3,6 +3,7 @@ commits and, for other_events, from the new rows.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.lake.names import BRONZE
@@ -19,6 +20,8 @@ from dbt_lakehouse.runs.source_filter import (
     topics_with,
 )
 from python_udfs.core.events import SOURCE_FIELDS
+
+_LOG_TIMES: Final = "log_times"
 
 
 def is_waiting(
@@ -38,8 +41,11 @@ def is_waiting(
 
 def _marks(table: LakeTable) -> dict[str, Mark]:
     """The marks of a table on the upstreams that its rows are made from. A change log reads
-    bronze as far as other_events has, which tells whether bronze has anything for it.
+    bronze as far as other_events has, which tells whether bronze has anything for it. log_times,
+    which other_events keeps, is written for late payloads only: its mark says nothing of others.
     """
+    if table.name.partition(".")[2] == _LOG_TIMES:
+        return {}
     marks = table.made_of
     if any(map(_is_events, marks)):
         marks.pop(BRONZE, None)

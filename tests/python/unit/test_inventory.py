@@ -10,6 +10,7 @@ from metadata import UUID, commit, table
 from msgspec.structs import replace
 
 from dbt_lakehouse.declared import declarations, fold_of_log, redeclared
+from dbt_lakehouse.report.backlog import is_waiting
 from dbt_lakehouse.runs.inventory import Kind, LakeTable
 from dbt_lakehouse.runs.marks import Mark, noted
 from dbt_lakehouse.runs.model_run import AS_OF, DECLARED
@@ -97,3 +98,12 @@ def test_the_moment_of_a_table_is_in_utc() -> None:
 
     assert noted_then.as_of == datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
     assert built("gold.orders", None).as_of is None
+
+
+def test_the_log_times_wait_for_nothing_that_was_on_time() -> None:
+    """The report called them behind: they are written for late payloads only."""
+    bronze = LakeTable(BRONZE, table([commit(1), commit(2)]))
+    tables = {each: built(each, None, BRONZE) for each in (EVENTS, "silver.log_times")}
+
+    assert is_waiting(EVENTS, {BRONZE: bronze, **tables}, {}) is True
+    assert is_waiting("silver.log_times", {BRONZE: bronze, **tables}, {}) is None
