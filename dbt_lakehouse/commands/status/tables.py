@@ -203,6 +203,12 @@ def _gold(
     lake: TargetTables, name: str, log: str, kind: Kind, rows: int
 ) -> tuple[LiveKeys | None, Link]:
     link = "log_gold"
+    if kind is Kind.KEYLESS:
+        why = (
+            f"{name} has no key, so nothing compares it with its log: `dbt run --full-refresh -s"
+            f" {_bare(name)}` folds the log again"
+        )
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
     if kind is not Kind.GOLD:
         why = (
             f"{name}: its data test compares it with its log, by `dbt test -s {_bare(name)}`: give"

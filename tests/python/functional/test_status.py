@@ -44,6 +44,7 @@ from dbt_lakehouse.commands.status.openmetrics import metrics, write_metrics
 from dbt_lakehouse.commands.status.places import PAYLOAD, Placed, placed_sql
 from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.commands.status.similar_source import similar_source
+from dbt_lakehouse.commands.status.tables import _gold
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.reference.fold import Change, Position, fold
@@ -752,3 +753,20 @@ def test_live_keys_are_those_of_the_fold(
     assert (found.keys, found.live) == (len(keys), len(expected))
     assert found.missing == len(expected - {*gold})
     assert found.extra == len({*gold} - expected)
+
+
+def test_nothing_is_said_to_compare_a_table_without_a_key() -> None:
+    """It has no data test of that kind: they refuse it."""
+    no_lake: Any = None
+    for kind, said in (
+        (
+            Kind.KEYLESS,
+            "gold.scans has no key, so nothing compares it with its log: `dbt run --full",
+        ),
+        (
+            Kind.HISTORY,
+            "gold.scans: its data test compares it with its log, by `dbt test -s scans`",
+        ),
+    ):
+        _, link = _gold(no_lake, "gold.scans", "silver.scans_changes", kind, 4)
+        assert link.outcome == "unchecked" and str(link.told).startswith(said)
