@@ -213,11 +213,13 @@ class ChangeLog(Building):
     def _fill(self, rows: LogRows) -> None:
         """Fill columns that were declared since the rows were written, or declared with a wider
         type. The values come from the same events, or from the kept texts of values that did not
-        fit. Only rows that get a value are rewritten.
+        fit; those of a float that becomes a double from events, because the text of 0.1 has
+        another double than its float. Only rows that get a value are rewritten.
         """
         log, to_fill = rows.log, self.run.to_fill
         encoded = {spec["column"] for spec in log["columns"] if spec["encoding"]}
-        if encoded.isdisjoint(to_fill) and None not in to_fill.values():
+        # A float is near its number's text, which a double is nearer to.
+        if encoded.isdisjoint(to_fill) and {None, "float"}.isdisjoint(to_fill.values()):
             statement, source = self._filled_from_misfits(rows), "misfits"
         else:
             statement, source = self._filled_from_events(rows), "earlier events"
@@ -284,7 +286,14 @@ class ChangeLog(Building):
         """Change table and rows to a declaration with wider types."""
         none = f"(select * from {wider.new(run, ())} where false)"
         self.lake.catalog.follow_schema(self.this, wider.sql(none))
+        # Filled from events, rows lose the values that they have taken over.
+        are_refilled = "float" in run.to_fill.values()
+        updates = KeyUpdates(self.lake, self.this, wider)
+        if are_refilled:
+            updates.begin_anew()
         self._fill(wider)
+        if are_refilled:
+            updates.take_over_values()
         self.lake.commits.note(self.this)
 
     def _misfits_to_follow(self) -> str | None:

@@ -24,6 +24,7 @@ from python_udfs.typed.values import (
     DOUBLE_DIGITS,
     FLOAT_DIGITS,
     MOST_DIGITS,
+    ZERO,
     decimal_digits,
     element_type,
     reader,
@@ -138,6 +139,8 @@ _UNTOLD: Final = {
     **dict.fromkeys(("float", "double"), (b"n", b"N")),
 }
 _DIGITS: Final = {"float": FLOAT_DIGITS, "double": DOUBLE_DIGITS}
+_SHORTEST_SMALL_NUMBER: Final = 46
+"""The characters of the shortest number without an exponent of which a float makes zero."""
 
 
 def _values(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -158,8 +161,17 @@ def _longest(texts: pa.Array) -> int:
 
 
 def _are_told_apart(texts: pa.Array, values: pa.Array, type: str) -> pa.Array:
-    """Whether floats are finite, and written with no more digits than identify them."""
+    """Whether floats are finite, no zeros of other numbers, and written with no more digits than
+    identify them.
+    """
     finite = pc.is_finite(values)
+    zeros = pc.equal(values, pa.scalar(0.0, values.type))
+    # Without a small exponent only a long text is another number's.
+    if zeros.true_count and (
+        _has(texts, b"e-", b"E-") or _longest(texts) >= _SHORTEST_SMALL_NUMBER
+    ):
+        is_zero = pc.match_substring_regex(texts, rf"\A(?:{ZERO})\z")
+        finite = pc.and_kleene(finite, pc.or_kleene(pc.invert(zeros), is_zero))
     most = _DIGITS[type]
     if _longest(texts) <= most:
         return finite

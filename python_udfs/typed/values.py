@@ -13,9 +13,9 @@ that is too lenient; so a text has the same value wherever it is typed:
   (``_BLANK``), those up to the space around decimals and floats, but for the digits of floats.
 - Digits of decimals may be those of any script, as Java's ``BigDecimal`` has it.
 - Floats are Java's: with a suffix (``1d``), in hexadecimal (``0x1p3``), infinities and NaN in
-  Spark's spellings too (``inf``). A number beyond the type is no infinity. 17 digits tell each
-  double from all others, 9 each float: a number of more is another one, but for floats that are
-  written as doubles.
+  Spark's spellings too (``inf``). A number beyond the type is no infinity, and one that is too
+  small for it no zero. 17 digits tell each double from all others, 9 each float: a number of more
+  is another one, but for floats that are written as doubles.
 - Dates and times have the shape of ISO 8601, years four digits or more and a sign if they like.
   The calendar is the Gregorian one for all years, with a year 0. A time with a zone has seconds.
 """
@@ -204,7 +204,7 @@ def _double(text: str) -> float | None:
     if "n" in number or "N" in number:
         return _no_number(number)
     value = _nearest_double(number)
-    if value is None or math.isinf(value):
+    if value is None or math.isinf(value) or (value == 0 and not _is_zero(number)):
         return None
     if len(text) > DOUBLE_DIGITS and _digits(text) > DOUBLE_DIGITS:
         return None
@@ -221,7 +221,7 @@ def _float(text: str) -> float | None:
     value = _nearest_float(double, number)
     if math.isinf(value) or (_digits(text) > FLOAT_DIGITS and value != double):
         return None
-    return value
+    return None if value == 0 and not _is_zero(number) else value
 
 
 def _no_number(number: str) -> float | None:
@@ -231,6 +231,11 @@ def _no_number(number: str) -> float | None:
 def _digits(text: str) -> int:
     """The number of digits with which a number is written."""
     return len(text.lower().partition("e")[0].translate(_NOT_DIGITS).strip("0"))
+
+
+# All digits before an exponent are zeros. Also for RE2.
+ZERO: Final = "[+-]?(?:0[xX][0.]*[pP].*|[0.]*(?:[eE].*|[fFdD])?)"
+_is_zero: Final = re.compile(ZERO).fullmatch
 
 
 def _nearest_double(number: str) -> float | None:

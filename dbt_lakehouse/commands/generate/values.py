@@ -155,7 +155,9 @@ class Values:
         if not exact:
             self.exact = False
             digits = (whole + fraction).strip("0")
-            self.doubles &= len(digits) <= _DIGITS_OF_DOUBLES and isfinite(_float(text))
+            # Nor is the number too large or too small for a double.
+            is_double = isfinite(_float(text)) and _float(text) != 0
+            self.doubles &= len(digits) <= _DIGITS_OF_DOUBLES and is_double
 
     def _add_scale(self, needed: int, written: int) -> None:
         self.scale = max(self.scale, needed)

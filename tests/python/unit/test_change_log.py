@@ -338,6 +338,34 @@ def test_columns_follow_numbers_that_have_outgrown_them() -> None:
     assert "ask" not in of.steps
 
 
+# 0.1 is a float of its own, which is another double than 0.1.
+def test_a_float_that_becomes_a_double_is_filled_from_its_events() -> None:
+    before = declare(columns={"note": "string", "weight": "float"})
+    wider = declare(columns={"note": "string", "weight": "double"})
+    of = lake(wider, made=made_of(before), news=False)
+    assert of.build().message == "columns filled"
+    assert of.steps == ["follow schema", "change", "tell", "note"]
+    assert "before_events" in of.statement("change")
+    assert "`weight` = source.`weight`" in of.statement("change")
+    assert of.statement("tell") == f"{OWN}: filled weight from earlier events"
+
+
+def test_a_float_that_follows_is_filled_so_too_and_takes_over_values_again() -> None:
+    numbers = [
+        {"column": "weight", "whole": 1, "fraction": 11, "is_bigint": False, "is_double": True}
+    ]
+    log = declare(columns={"note": "string", "weight": "float"}, follow="widening")
+    of = lake(log, made=made_of(log), news=False, numbers=numbers, has_updates=True)
+    of.build()
+    assert widening.looked_at(of.properties)[0] == {"weight": "double"}
+    follows = of.steps[of.steps.index("follow schema") :]
+    assert follows[:3] == ["follow schema", "change", "tell"]
+    assert of.statement("tell") == f"{OWN}: filled weight from earlier events"
+    filled, taken_over = [sql for step, sql in of.done if step == "change"][-2:]
+    assert "before_events" in filled
+    assert "silver__orders_changes__sources" in taken_over
+
+
 def test_rows_of_key_updates_take_over_values() -> None:
     of = lake(declare(), made=made_of(declare()), news=False, has_updates=True)
     of.build()

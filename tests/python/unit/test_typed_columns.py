@@ -85,6 +85,17 @@ def test_floats_of_a_rare_shape_are_told_apart_by_their_digits_too() -> None:
         assert_typed_alike([text, "1.5"], "float")
 
 
+@pytest.mark.parametrize("type", ["float", "double"])
+def test_numbers_too_small_for_their_type_are_no_zeros(type: str) -> None:
+    small = ["1e-400", "-1E-400", "0.0001e-396", "0." + "0" * 44 + "1", "0." + "0" * 400 + "1"]
+    zeros = ["0", "-0.0", "0e-400", "0" * 60, "0." + "0" * 400]
+    for text in small:
+        assert_typed_alike([text, "1.5", None], type)
+        assert_typed_alike([*zeros, text, "1e-3"], type)
+    assert typed_column(pa.array([*zeros, "1e-3"]), type).null_count == 0
+    assert typed_column(pa.array([small[0], "0.0"]), type).to_pylist() == [None, 0.0]
+
+
 def test_hexadecimal_integers_are_none() -> None:
     assert typed_column(pa.array(["0x1F", "7"]), "int").to_pylist() == [None, 7]
 

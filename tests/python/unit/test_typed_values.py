@@ -145,9 +145,7 @@ def test_floats_are_as_java_writes_them() -> None:
             "1_0": None,
             "1.5\x7f": None,
             "1e400": None,
-            "1e-400": 0.0,
             "0x1p1024": None,
-            "0x1p-99999999999": 0.0,
             "0.12345678901234567": 0.12345678901234567,
             "0.123456789012345678": None,
             "00.50000000000000000000": 0.5,
@@ -182,9 +180,26 @@ def test_a_float_has_nine_digits_or_is_written_as_a_double() -> None:
             "16777217": 16777216.0,
             "3.4028235e38": 3.4028234663852886e38,
             "3.4028236e38": None,
-            "1e-46": 0.0,
         },
     )
+
+
+@pytest.mark.parametrize("type", ["double", "float"])
+def test_no_number_but_zero_is_zero(type: str) -> None:
+    assert_values(
+        type,
+        {
+            **dict.fromkeys(("1e-400", "-1E-400", "0.001e-398", "0x1p-99999999999"), None),
+            **dict.fromkeys(("." + "0" * 400 + "1", "0." + "0" * 400 + "10", "0xfp-1200f"), None),
+            **dict.fromkeys(("0", "0.00", "0e-400", "0E5", "0d", "0f", ".0e1F", "0x0.0p-5"), 0.0),
+            **dict.fromkeys(("-0", "-0.0", "-0e9", "-0x0p0d"), -0.0),
+        },
+    )
+
+
+def test_the_smallest_floats_are_values() -> None:
+    assert_values("double", {"5e-324": 5e-324, "4.9E-324": 5e-324, "2e-324": None})
+    assert_values("float", {"1.4E-45": 1.401298464324817e-45, "1e-46": None, "5e-324": None})
 
 
 def test_a_float_is_the_nearest_one_and_not_that_of_the_nearest_double() -> None:
