@@ -205,18 +205,23 @@ class Project:
         """Run a command of lakehouse, and show it. Raises ``DemoError``."""
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         began = time.monotonic()
-        try:
-            done = subprocess.run(
-                _command(arguments),
-                capture_output=True,
-                text=True,
-                timeout=_COMMAND_SECONDS,
-                **self._how,
-            )
-        except subprocess.TimeoutExpired:
-            raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
-        if done.returncode != 0:
-            raise DemoError(f"lakehouse {arguments[0]}:\n{done.stdout}{done.stderr}")
+        with subprocess.Popen(
+            _command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **self._how,
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=_COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
+            except KeyboardInterrupt:
+                _kill(process)
+                raise
+        if process.returncode != 0:
+            raise DemoError(f"lakehouse {arguments[0]}:\n{said}")
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
 
     @contextmanager
@@ -234,7 +239,11 @@ class Project:
                 raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(_COMMAND_SECONDS)
+            try:
+                process.wait(_COMMAND_SECONDS)
+            except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                _kill(process)
+                raise
 
     def gold(self) -> dict[str, Rows]:
         """The rows of gold by table, read without Spark, as other readers see them."""
@@ -264,23 +273,44 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return [str(Path(sys.executable).with_name("lakehouse")), *arguments]
 
 
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """Kill a command, and Spark's JVM with it."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns 0 if gold has the source's rows in the end, else 1."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    # In the background of a shell SIGINT would be ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         with only_one(FOLDER):
             shutil.rmtree(FOLDER, ignore_errors=True)
             FOLDER.mkdir(parents=True)
-            _run(options.seconds, options.rate)
+            # A demo that fails leaves its logs.
+            with _removed_if_interrupted(FOLDER):
+                _run(options.seconds, options.rate)
             shutil.rmtree(FOLDER)
     except KeyboardInterrupt:
-        print(f"\nstopped; what was written is in {FOLDER}", file=sys.stderr)
+        print("\nstopped before gold was held against the source", file=sys.stderr)
         return 1
     except (BrokerError, DemoError, JarError, ServerError, psycopg.Error) as error:
         print(f"demo-debezium: {error}", file=sys.stderr)
+        if not isinstance(error, BrokerError):
+            print(f"its logs are in {FOLDER}", file=sys.stderr)
         return 1
     return 0
+
+
+@contextmanager
+def _removed_if_interrupted(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        shutil.rmtree(folder)
+        raise
 
 
 def _run(seconds: float | None, rate: float) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from local_kafka.broker import Broker, BrokerError, PortError, free_port
 from local_kafka.captures import QUIET, create_topics, fill, message_counts, read
 from local_kafka.demo import DemoError, Order, Shop, compare
+from local_kafka.folders import only_one
 from python_udfs.registry import FORMATS
 
 SECONDS = 20.0
@@ -223,3 +225,40 @@ def test_the_demo_fails_when_gold_differs(capsys: pytest.CaptureFixture[str]) ->
     for gold in (held[:1], [held[0], held[1]._replace(status="new")], [*held, held[1]]):
         with pytest.raises(DemoError, match=f"gold has {len(gold)} rows, the producer 2"):
             compare(held, gold)
+
+
+def test_a_folder_is_for_one_at_a_time_and_its_lock_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with only_one(folder):
+        with pytest.raises(BrokerError, match="another one runs already"), only_one(folder):
+            pytest.fail("two have it")
+        # Who was refused has not removed the other's lock.
+        with pytest.raises(BrokerError, match="another one runs already"), only_one(folder):
+            pytest.fail("two have it")
+    assert [*tmp_path.iterdir()] == []
+
+    # Who has opened the file that another one then removes has no lock by it.
+    inside, turns, start = threading.Lock(), [0], threading.Barrier(4)
+    met: list[str] = []
+
+    def take_turns() -> None:
+        start.wait()
+        for _ in range(400):
+            try:
+                with only_one(folder):
+                    if not inside.acquire(blocking=False):
+                        met.append("two have it")
+                        continue
+                    turns[0] += 1
+                    time.sleep(0)
+                    inside.release()
+            except BrokerError:
+                continue
+
+    threads = [threading.Thread(target=take_turns) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert met == [] and turns[0] > 1
+    assert [*tmp_path.iterdir()] == []
