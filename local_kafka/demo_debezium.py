@@ -191,8 +191,11 @@ class Project:
             "KAFKA_BOOTSTRAP_SERVERS": servers,
             "LAKEHOUSE_LAKE": "lake",
             "LAKEHOUSE_SMALL": "true",
+            # Goes with the rest: a command that is killed does not tidy up.
+            "TMPDIR": str(folder.with_name("tmp")),
         }
         folder.mkdir()
+        folder.with_name("tmp").mkdir()
         self._how: Final[dict[str, Any]] = {
             "stdin": subprocess.DEVNULL,
             "cwd": folder,
