@@ -34,7 +34,7 @@ from local_kafka.broker import Broker, BrokerError
 from local_kafka.connect import kafka_connect
 from local_kafka.folders import only_one
 from local_kafka.postgres import USER, postgres
-from local_kafka.servers import ServerError
+from local_kafka.servers import ServerError, ended_with_us
 
 FOLDER: Final = CACHE / "demo-debezium"
 SCHEMA: Final = """
@@ -208,13 +208,16 @@ class Project:
         """Run a command of lakehouse, and show it. Raises ``DemoError``."""
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         began = time.monotonic()
-        with subprocess.Popen(
-            _command(arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **self._how,
-        ) as process:
+        with (
+            subprocess.Popen(
+                _command(arguments),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                **self._how,
+            ) as process,
+            ended_with_us(-process.pid),
+        ):
             try:
                 said, _ = process.communicate(timeout=_COMMAND_SECONDS)
             except subprocess.TimeoutExpired:
@@ -236,17 +239,18 @@ class Project:
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         with log.open("wb") as out:
             process = subprocess.Popen(_command(arguments), stdout=out, stderr=out, **self._how)
-        try:
-            yield
-            if process.poll() is not None:
-                raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
-        finally:
-            process.send_signal(signal.SIGTERM)
+        with ended_with_us(-process.pid):
             try:
-                process.wait(_COMMAND_SECONDS)
-            except (KeyboardInterrupt, subprocess.TimeoutExpired):
-                _kill(process)
-                raise
+                yield
+                if process.poll() is not None:
+                    raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
+            finally:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(_COMMAND_SECONDS)
+                except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                    _kill(process)
+                    raise
 
     def gold(self) -> dict[str, Rows]:
         """The rows of gold by table, read without Spark, as other readers see them."""
@@ -285,8 +289,8 @@ def _kill(process: subprocess.Popen[Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns 0 if gold has the source's rows in the end, else 1."""
     options = _parser().parse_args(arguments)
-    # In the background of a shell SIGINT would be ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # In the background of a shell SIGINT would be ignored. A terminal that is closed hangs up.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         with only_one(FOLDER):

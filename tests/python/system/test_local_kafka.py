@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from commands import wait_until
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from processes import python, said
@@ -162,6 +163,31 @@ def test_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         wait_until_silent(port)
+
+
+def test_servers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time; from local_kafka.servers import server\n"
+        "with server(['/bin/sh', '-c', 'echo $$ >&2; exec sleep 60'], pathlib.Path(sys.argv[1]),"
+        " lambda: pathlib.Path(sys.argv[1]).stat().st_size > 0):\n"
+        "    print('up', flush=True); time.sleep(60)"
+    )
+    log = tmp_path / "log"
+    with python("-c", program, str(log)) as process:
+        said(process, "up")
+        server = int(log.read_text())
+        os.kill(server, 0)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: not _runs(server), "the server has ended")
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_make_kafka_fills_the_topics_once(tmp_path: Path) -> None:
