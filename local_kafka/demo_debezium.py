@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -208,18 +208,16 @@ class Project:
         """Run a command of lakehouse, and show it. Raises ``DemoError``."""
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         began = time.monotonic()
-        with (
-            subprocess.Popen(
-                _command(arguments),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                **self._how,
-            ) as process,
-            ended_with_us(-process.pid),
-        ):
+        with subprocess.Popen(
+            _command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **self._how,
+        ) as process:
             try:
-                said, _ = process.communicate(timeout=_COMMAND_SECONDS)
+                with ended_with_us(-process.pid):
+                    said, _ = process.communicate(timeout=_COMMAND_SECONDS)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
@@ -239,18 +237,18 @@ class Project:
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         with log.open("wb") as out:
             process = subprocess.Popen(_command(arguments), stdout=out, stderr=out, **self._how)
-        with ended_with_us(-process.pid):
-            try:
+        try:
+            with ended_with_us(-process.pid):
                 yield
-                if process.poll() is not None:
-                    raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
-            finally:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(_COMMAND_SECONDS)
-                except (KeyboardInterrupt, subprocess.TimeoutExpired):
-                    _kill(process)
-                    raise
+            if process.poll() is not None:
+                raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_COMMAND_SECONDS)
+            except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                _kill(process)
+                raise
 
     def gold(self) -> dict[str, Rows]:
         """The rows of gold by table, read without Spark, as other readers see them."""
@@ -282,7 +280,8 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 def _kill(process: subprocess.Popen[Any]) -> None:
     """Kill a command, and Spark's JVM with it."""
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 

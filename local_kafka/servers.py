@@ -42,8 +42,8 @@ def server(
             # Ctrl-C is for the process that started it, which then stops it.
             start_new_session=True,
         )
-        with ended_with_us(process.pid):
-            try:
+        try:
+            with ended_with_us(process.pid):
                 deadline = time.monotonic() + _START_SECONDS
                 while not is_up():
                     if process.poll() is not None:
@@ -54,9 +54,9 @@ def server(
                         )
                     time.sleep(0.05)
                 yield
-            finally:
-                process.send_signal(stop)
-                process.wait()
+        finally:
+            process.send_signal(stop)
+            process.wait()
 
 
 @contextmanager

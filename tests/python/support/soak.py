@@ -352,13 +352,13 @@ def _real(name: str, arguments: Sequence[str]) -> list[str]:
     ) as test:
         # Killed, it would leave its servers behind. If this process is, the test must not go on
         # beside the next one.
-        with ended_with_us(test.pid, signal.SIGINT):
-            try:
+        try:
+            with ended_with_us(test.pid, signal.SIGINT):
                 said, _ = test.communicate()
-            except KeyboardInterrupt:
-                test.send_signal(signal.SIGINT)
-                test.communicate()
-                raise
+        except KeyboardInterrupt:
+            test.send_signal(signal.SIGINT)
+            test.communicate()
+            raise
     # Without jars it is skipped, and ends well.
     if test.returncode == 0 and " passed" in said:
         return []
