@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -34,7 +34,7 @@ from local_kafka.broker import Broker, BrokerError
 from local_kafka.connect import kafka_connect
 from local_kafka.folders import only_one
 from local_kafka.postgres import USER, postgres
-from local_kafka.servers import ServerError
+from local_kafka.servers import ServerError, ended_with_us
 
 FOLDER: Final = CACHE / "demo-debezium"
 SCHEMA: Final = """
@@ -191,8 +191,11 @@ class Project:
             "KAFKA_BOOTSTRAP_SERVERS": servers,
             "LAKEHOUSE_LAKE": "lake",
             "LAKEHOUSE_SMALL": "true",
+            # Goes with the rest: a command that is killed does not tidy up.
+            "TMPDIR": str(folder.with_name("tmp")),
         }
         folder.mkdir()
+        folder.with_name("tmp").mkdir()
         self._how: Final[dict[str, Any]] = {
             "stdin": subprocess.DEVNULL,
             "cwd": folder,
@@ -205,18 +208,24 @@ class Project:
         """Run a command of lakehouse, and show it. Raises ``DemoError``."""
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         began = time.monotonic()
-        try:
-            done = subprocess.run(
-                _command(arguments),
-                capture_output=True,
-                text=True,
-                timeout=_COMMAND_SECONDS,
-                **self._how,
-            )
-        except subprocess.TimeoutExpired:
-            raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
-        if done.returncode != 0:
-            raise DemoError(f"lakehouse {arguments[0]}:\n{done.stdout}{done.stderr}")
+        with subprocess.Popen(
+            _command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **self._how,
+        ) as process:
+            try:
+                with ended_with_us(-process.pid):
+                    said, _ = process.communicate(timeout=_COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
+            except KeyboardInterrupt:
+                _kill(process)
+                raise
+        if process.returncode != 0:
+            raise DemoError(f"lakehouse {arguments[0]}:\n{said}")
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
 
     @contextmanager
@@ -229,12 +238,17 @@ class Project:
         with log.open("wb") as out:
             process = subprocess.Popen(_command(arguments), stdout=out, stderr=out, **self._how)
         try:
-            yield
+            with ended_with_us(-process.pid):
+                yield
             if process.poll() is not None:
                 raise DemoError(f"the stream has ended:\n{log.read_text()[-2_000:]}")
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(_COMMAND_SECONDS)
+            try:
+                process.wait(_COMMAND_SECONDS)
+            except (KeyboardInterrupt, subprocess.TimeoutExpired):
+                _kill(process)
+                raise
 
     def gold(self) -> dict[str, Rows]:
         """The rows of gold by table, read without Spark, as other readers see them."""
@@ -264,23 +278,45 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return [str(Path(sys.executable).with_name("lakehouse")), *arguments]
 
 
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """Kill a command, and Spark's JVM with it."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns 0 if gold has the source's rows in the end, else 1."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    # In the background of a shell SIGINT would be ignored. A terminal that is closed hangs up.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
         with only_one(FOLDER):
             shutil.rmtree(FOLDER, ignore_errors=True)
             FOLDER.mkdir(parents=True)
-            _run(options.seconds, options.rate)
+            # A demo that fails leaves its logs.
+            with _removed_if_interrupted(FOLDER):
+                _run(options.seconds, options.rate)
             shutil.rmtree(FOLDER)
     except KeyboardInterrupt:
-        print(f"\nstopped; what was written is in {FOLDER}", file=sys.stderr)
+        print("\nstopped before gold was held against the source", file=sys.stderr)
         return 1
     except (BrokerError, DemoError, JarError, ServerError, psycopg.Error) as error:
         print(f"demo-debezium: {error}", file=sys.stderr)
+        if not isinstance(error, BrokerError):
+            print(f"its logs are in {FOLDER}", file=sys.stderr)
         return 1
     return 0
+
+
+@contextmanager
+def _removed_if_interrupted(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        shutil.rmtree(folder)
+        raise
 
 
 def _run(seconds: float | None, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""Servers as separate processes, stopped when a block ends, however it ends."""
+"""Servers as separate processes, stopped when a block or this process ends, however it ends."""
 
 import os
 import signal
@@ -43,17 +43,38 @@ def server(
             start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + _START_SECONDS
-            while not is_up():
-                if process.poll() is not None:
-                    raise ServerError(f"{program[0]} has ended while it started, see {log}")
-                if time.monotonic() > deadline:
-                    raise ServerError(f"{program[0]} is not up in {_START_SECONDS:g} s, see {log}")
-                time.sleep(0.05)
-            yield
+            with ended_with_us(process.pid):
+                deadline = time.monotonic() + _START_SECONDS
+                while not is_up():
+                    if process.poll() is not None:
+                        raise ServerError(f"{program[0]} has ended while it started, see {log}")
+                    if time.monotonic() > deadline:
+                        raise ServerError(
+                            f"{program[0]} is not up in {_START_SECONDS:g} s, see {log}"
+                        )
+                    time.sleep(0.05)
+                yield
         finally:
             process.send_signal(stop)
             process.wait()
+
+
+@contextmanager
+def ended_with_us(process: int, by: signal.Signals = signal.SIGKILL) -> Iterator[None]:
+    """Send a signal to another process (a negative number is its group) if this one ends within the
+    context, also if it is killed.
+    """
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"read -r done || kill -{int(by)} {process}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as guard:
+        try:
+            yield
+        finally:
+            guard.communicate(b"done\n")
 
 
 def answers(port: int) -> bool:

@@ -184,6 +184,10 @@ class Runs(Protocol):
         """Begin a run: find the new rows for a model's table, see ``NodeRun``."""
         ...
 
+    def refuse_earlier_version(self, upstream: Any) -> None:
+        """Refuse a table of a format version from which runs can't go on."""
+        ...
+
     def moment(self, given: Any) -> str:
         """The moment of this command as text; ``given`` is ``vars.as_of``."""
         ...

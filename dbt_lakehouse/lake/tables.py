@@ -96,6 +96,7 @@ class _LogEntry(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
+    format_version: int
     table_uuid: str
     schemas: list[_Schema]
     current_schema_id: int = 0
@@ -123,6 +124,8 @@ class Table(msgspec.Struct, frozen=True):
     """The ids of kept snapshots that are not ancestors of the current one."""
     log: tuple[tuple[datetime, int], ...] = ()
     """The times at which snapshots became the current one, the oldest first."""
+    version: int = 3
+    """Iceberg's format version."""
 
     @property
     def snapshot(self) -> str:
@@ -194,4 +197,5 @@ def parse(metadata: str) -> Table:
             (_EPOCH + timedelta(milliseconds=each.timestamp_ms), each.snapshot_id)
             for each in read.snapshot_log
         ),
+        version=read.format_version,
     )

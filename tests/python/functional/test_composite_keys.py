@@ -327,4 +327,11 @@ def test_a_full_refresh_takes_a_table_back_to_an_earlier_format_version(
     assert set(statuses.values()) == {"success"}
     assert lake.properties("gold.days")["format-version"] == "2"
     assert lake.sql(rows) == before
+    # Nobody goes on from its rows, which have no sequence numbers.
+    reader = lake.project / "models" / "silver" / "days_read.sql"
+    config = '{{ config(materialized="append_only") }}'
+    reader.write_text(f'{config}\nselect day from {{{{ new_rows(ref("days")) }}}}\n')
+    refused = lake.outcomes("run", "-s", "days_read", as_of=AS_OF)["days_read"]
+    assert "gold.days has Iceberg's format version 2, and new_rows() needs 3" in refused.message
+    reader.unlink()
     add_gold(lake.project, gold)

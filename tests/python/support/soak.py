@@ -48,6 +48,7 @@ from soak_live import Live
 from soak_streams import Do, Episode, Step, deep, wide
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
+from local_kafka.servers import ended_with_us
 from python_udfs.registry import FORMATS
 
 FOLDER: Final = CACHE / "soak"
@@ -349,10 +350,12 @@ def _real(name: str, arguments: Sequence[str]) -> list[str]:
         text=True,
         start_new_session=True,
     ) as test:
+        # Killed, it would leave its servers behind. If this process is, the test must not go on
+        # beside the next one.
         try:
-            said, _ = test.communicate()
+            with ended_with_us(test.pid, signal.SIGINT):
+                said, _ = test.communicate()
         except KeyboardInterrupt:
-            # Killed, it would leave its servers behind.
             test.send_signal(signal.SIGINT)
             test.communicate()
             raise

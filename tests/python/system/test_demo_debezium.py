@@ -12,5 +12,6 @@ def test_gold_equals_the_shop_in_the_end(capfd: pytest.CaptureFixture[str]) -> N
     assert demo_debezium.main(["--seconds", "20", "--rate", "10"]) == 0
     said = capfd.readouterr().out
     assert re.search(r"gold equals the source, value by value, .* orders \d\d+,", said), said
-    # Nothing is left behind.
-    assert not demo_debezium.FOLDER.exists()
+    # Nothing is left behind, no lock either.
+    folder = demo_debezium.FOLDER
+    assert [*folder.parent.glob(f"{folder.name}*")] == []

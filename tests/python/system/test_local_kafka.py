@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from commands import wait_until
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from processes import python, said
@@ -17,6 +19,7 @@ from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from local_kafka.broker import Broker, BrokerError, PortError, free_port
 from local_kafka.captures import QUIET, create_topics, fill, message_counts, read
 from local_kafka.demo import DemoError, Order, Shop, compare
+from local_kafka.folders import only_one
 from python_udfs.registry import FORMATS
 
 SECONDS = 20.0
@@ -162,6 +165,31 @@ def test_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
         wait_until_silent(port)
 
 
+def test_servers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time; from local_kafka.servers import server\n"
+        "with server(['/bin/sh', '-c', 'echo $$ >&2; exec sleep 60'], pathlib.Path(sys.argv[1]),"
+        " lambda: pathlib.Path(sys.argv[1]).stat().st_size > 0):\n"
+        "    print('up', flush=True); time.sleep(60)"
+    )
+    log = tmp_path / "log"
+    with python("-c", program, str(log)) as process:
+        said(process, "up")
+        server = int(log.read_text())
+        os.kill(server, 0)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: not _runs(server), "the server has ended")
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_make_kafka_fills_the_topics_once(tmp_path: Path) -> None:
     captures = read((ROOT / "seeds").glob("*.jsonl"))
     counts = {topic: len(messages) for topic, messages in captures.items()}
@@ -223,3 +251,40 @@ def test_the_demo_fails_when_gold_differs(capsys: pytest.CaptureFixture[str]) ->
     for gold in (held[:1], [held[0], held[1]._replace(status="new")], [*held, held[1]]):
         with pytest.raises(DemoError, match=f"gold has {len(gold)} rows, the producer 2"):
             compare(held, gold)
+
+
+def test_a_folder_is_for_one_at_a_time_and_its_lock_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with only_one(folder):
+        with pytest.raises(BrokerError, match="another one runs already"), only_one(folder):
+            pytest.fail("two have it")
+        # Who was refused has not removed the other's lock.
+        with pytest.raises(BrokerError, match="another one runs already"), only_one(folder):
+            pytest.fail("two have it")
+    assert [*tmp_path.iterdir()] == []
+
+    # Who has opened the file that another one then removes has no lock by it.
+    inside, turns, start = threading.Lock(), [0], threading.Barrier(4)
+    met: list[str] = []
+
+    def take_turns() -> None:
+        start.wait()
+        for _ in range(400):
+            try:
+                with only_one(folder):
+                    if not inside.acquire(blocking=False):
+                        met.append("two have it")
+                        continue
+                    turns[0] += 1
+                    time.sleep(0)
+                    inside.release()
+            except BrokerError:
+                continue
+
+    threads = [threading.Thread(target=take_turns) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert met == [] and turns[0] > 1
+    assert [*tmp_path.iterdir()] == []

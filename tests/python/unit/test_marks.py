@@ -43,7 +43,8 @@ def test_a_table_without_snapshots() -> None:
         assert (found.snapshot, found.sequence, found.chain) == (NO_SNAPSHOT, 0, ())
         assert found.noted("lakehouse.as_of") is None
     # Of format version 1 and 2, which may leave out what is empty.
-    bare = {name: old[name] for name in ("table-uuid", "schemas", "current-schema-id")}
+    always = ("format-version", "table-uuid", "schemas", "current-schema-id")
+    bare = {name: old[name] for name in always}
     assert parse(json.dumps({**bare, "current-snapshot-id": None})) == table()
 
 

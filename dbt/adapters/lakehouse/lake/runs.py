@@ -70,6 +70,20 @@ class Runs(LakePart):
         self._handle.session.suit(small=run.suits_small)
         return run
 
+    def refuse_earlier_version(self, upstream: BaseRelation) -> None:
+        """Raise ``CompilationError`` for a table from which runs can't go on once its snapshots
+        have expired: its rows have no sequence numbers.
+        """
+        table = self._lake.catalog.look_at(upstream)
+        ((name, version),) = ROW_LINEAGE.items()
+        if table is not None and table.version < int(version):
+            raise CompilationError(
+                f"{upstream} has Iceberg's format version {table.version}, and new_rows() needs"
+                f" {version}: runs can't go on from it once its snapshots have expired. Set"
+                f" tblproperties={{'{name}': '{version}'}} in its model, and build it and what"
+                f" reads it with --full-refresh -s {upstream.identifier}+"
+            )
+
     def run_of(self, this: BaseRelation) -> NodeRun:
         """The run that the model's compilation has begun."""
         run = self._runs.get(str(this))
