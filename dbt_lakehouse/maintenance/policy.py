@@ -3,12 +3,14 @@ figures, and the record of work done.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import counted, did_you_mean
 
 # Tables whose history only maintenance bounds.
@@ -21,6 +23,8 @@ _MATERIALIZATIONS: Final = frozenset(
 # Iceberg's target size of manifests (commit.manifest.target-size-bytes).
 _MANIFEST_BYTES: Final = 8 << 20
 _MOST_MANIFESTS: Final = 8
+# Snapshots of this age stay, however many there are: running queries may read them.
+_LATEST: Final = timedelta(hours=1)
 
 
 class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +48,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A data file with this percentage of deleted rows is rewritten without them."""
     snapshot_retention_days: Annotated[float, Meta(ge=0, le=100_000)] = 7
     """Older snapshots are expired."""
+    max_snapshots: Annotated[int, Meta(ge=1)] = 1_000
+    """So many snapshots are kept, and those of the last hour. Each commit writes the list of all,
+    and a stream commits thousands of times a day.
+    """
     orphan_retention_hours: Annotated[float, Meta(ge=25, le=1_000_000)] = 26
     """Files that no snapshot names are deleted at this age."""
     sort_by: tuple[str, ...] = ()
@@ -153,6 +161,14 @@ def is_worth_merging(figures: Figures) -> bool:
     """
     needed = figures.manifest_bytes // _MANIFEST_BYTES + 1
     return figures.manifests > max(_MOST_MANIFESTS, 2 * needed)
+
+
+def oldest_kept(table: Table, policy: Policy, now: datetime) -> datetime:
+    """The moment from which on the snapshots of a table stay."""
+    oldest = now - timedelta(days=policy.snapshot_retention_days)
+    if len(table.chain) <= policy.max_snapshots:
+        return oldest
+    return max(oldest, min(table.chain[policy.max_snapshots - 1].made_at, now - _LATEST))
 
 
 def small_files(summary: Mapping[str, str], policy: Policy) -> int:

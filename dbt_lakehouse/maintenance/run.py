@@ -26,6 +26,7 @@ from dbt_lakehouse.maintenance.policy import (
     Policy,
     Superseded,
     is_worth_merging,
+    oldest_kept,
 )
 from dbt_lakehouse.runs import commits, tables
 from dbt_lakehouse.spark.jvm import java_class
@@ -92,7 +93,7 @@ def _looked(spark: SparkSession, candidate: Candidate) -> Maintained | None:
         superseded_rows=_superseded(spark, name, policy),
         rewritten_files=figures.to_rewrite,
         merged_manifests=figures.manifests if is_worth_merging(figures) else 0,
-        expired_snapshots=_expiring(table, _ago(days=policy.snapshot_retention_days)),
+        expired_snapshots=_expiring(table, oldest_kept(table, policy, datetime.now(UTC))),
         orphan_files=unnamed,
         older_files=older,
     )
@@ -132,8 +133,9 @@ def _maintained(
         given_since |= bronze.FILES
     if missing := {key: given_since[key] for key in given_since.keys() - table.properties.keys()}:
         tables.set_properties(spark, name, missing)
-    oldest = _ago(days=policy.snapshot_retention_days)
-    if _expiring(_known(spark, name), oldest):
+    table = _known(spark, name)
+    oldest = oldest_kept(table, policy, datetime.now(UTC))
+    if _expiring(table, oldest):
         # Notes in earlier commits, and properties tied to them, would be lost.
         commits.carry_on(spark, name)
         before = _known(spark, name)

@@ -1,17 +1,21 @@
 """What maintenance decides, by the figures of tables."""
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from metadata import metadata, row
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.tables import parse
 from dbt_lakehouse.maintenance.policy import (
     Figures,
     Maintained,
     Policy,
     candidates,
     is_worth_merging,
+    oldest_kept,
 )
 
 
@@ -86,6 +90,7 @@ def test_a_model_has_a_policy_of_its_own() -> None:
         ({"orphan_retention_hours": 1}, ">= 25"),
         ({"enabled": "no"}, "Expected `bool`"),
         ({"snapshot_retention_days": -1}, ">= 0"),
+        ({"max_snapshots": 0}, ">= 1"),
     ],
 )
 def test_a_policy_that_can_not_be_meant_is_refused(declared: Any, message: str) -> None:
@@ -109,6 +114,26 @@ def test_manifests_are_merged_when_they_become_few(
 ) -> None:
     of = Figures(0, 0, manifests, megabytes << 20)
     assert is_worth_merging(of) is worth
+
+
+def test_a_stream_keeps_as_many_snapshots_as_its_commits_can_list() -> None:
+    """Its lists had the snapshots of seven days: 60,000 of a cycle in 10 s."""
+    stream = parse(metadata(row(*range(1, 3_001))))
+    first, last = stream.chain[-1].made_at, stream.chain[0].made_at
+    later = last + timedelta(hours=2)
+
+    assert oldest_kept(stream, Policy(), later) == stream.chain[999].made_at
+    assert oldest_kept(stream, Policy(max_snapshots=1), later) == last
+    # Those of the last hour stay.
+    now = first + timedelta(hours=1, milliseconds=500)
+    assert oldest_kept(stream, Policy(), now) == first + timedelta(milliseconds=500)
+    # What is too old goes, however few there are, and what is not stays up to the number.
+    week = later - timedelta(days=7)
+    assert oldest_kept(stream, Policy(max_snapshots=3_000), later) == week
+    assert oldest_kept(stream, Policy(snapshot_retention_days=0), later) == later
+    assert oldest_kept(parse(metadata()), Policy(), datetime(2026, 1, 8, tzinfo=UTC)) == datetime(
+        2026, 1, 1, tzinfo=UTC
+    )
 
 
 def test_a_line_says_what_was_done() -> None:
