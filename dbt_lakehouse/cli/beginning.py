@@ -31,8 +31,20 @@ if TYPE_CHECKING:
     metavar="TOPIC FORMAT",
     help="List this topic in vars.topics, with its wire format; can be given again.",
 )
+@click.option(
+    "--catalog",
+    metavar="ADDRESS",
+    help="Catalog that several machines share: jdbc:postgresql://HOST:PORT/DATABASE, or the https://"
+    " address of a REST catalog (default: a file in the folder `lake`).",
+)
+@click.option("--warehouse", metavar="ADDRESS", help="Storage of the tables of --catalog.")
 def init(
-    folder: Path, name: str | None, servers: str | None, topics: tuple[tuple[str, str], ...]
+    folder: Path,
+    name: str | None,
+    servers: str | None,
+    topics: tuple[tuple[str, str], ...],
+    catalog: str | None,
+    warehouse: str | None,
 ) -> None:
     """Write a dbt project into FOLDER (default: this one), which may be new.
 
@@ -43,7 +55,8 @@ def init(
     from dbt_lakehouse.commands.init.command import Choice
     from dbt_lakehouse.commands.init.command import init as write_project
 
-    say(write_project(Choice(folder, name, servers, topics)).text())
+    choice = Choice(folder, name, servers, topics, catalog, warehouse)
+    say(write_project(choice).text())
 
 
 @click.command()

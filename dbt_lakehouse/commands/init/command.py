@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,6 +36,17 @@ _TAKEN: Final = frozenset({"cdc_lakehouse", "dbt", "dbt_lakehouse", "dbt_spark"}
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER: Final = r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 _SERVERS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
+# Without a user: an address with a password would be in the profile, and in each error's text.
+_CATALOG: Final = re.compile(r"(?:jdbc:postgresql|https?)://[A-Za-z0-9.:/_?&=%~\[\]-]+")
+# Of a REST catalog it may be a name.
+_WAREHOUSE: Final = re.compile(r"[A-Za-z0-9.:/_%~@+-]+")
+_STORAGE: Final = re.compile(r"[a-z][a-z0-9+.-]*:/.+")
+_SETTING: Final = "spark.sql.catalog.lake."
+# docs/catalogs.md has the same settings.
+_LOGINS: Final[Mapping[str, Mapping[str, str]]] = {
+    "jdbc": {"jdbc.user": "LAKEHOUSE_CATALOG_USER", "jdbc.password": "LAKEHOUSE_CATALOG_PASSWORD"},
+    "rest": {"credential": "LAKEHOUSE_CATALOG_CREDENTIAL"},
+}
 
 
 class Choice(NamedTuple):
@@ -46,6 +57,10 @@ class Choice(NamedTuple):
     servers: str | None = None
     topics: Sequence[tuple[str, str]] = ()
     """Topics, each with its wire format."""
+    catalog: str | None = None
+    """The address of PostgreSQL or of a REST catalog; None for a file in the project's folder."""
+    warehouse: str | None = None
+    """The storage of such a catalog's tables."""
 
 
 class Made(NamedTuple):
@@ -85,8 +100,11 @@ def init(choice: Choice) -> Made:
         "package": _package(folder.resolve()),
         "servers": choice.servers,
     }
+    texts = _texts(values)
+    if choice.catalog and choice.warehouse:
+        texts[PROFILES] = _with_catalog(texts[PROFILES], choice.catalog, choice.warehouse)
     try:
-        written, left = _write(folder, _texts(values))
+        written, left = _write(folder, texts)
     except OSError as error:
         raise WriteError(f"{folder} can't be written: {error.strerror}") from error
     return Made(folder, written, left, commands)
@@ -108,12 +126,39 @@ def _check(choice: Choice) -> None:
         raise ConfigurationError(
             f"--kafka {choice.servers!r}: expected servers like broker-1:9092,broker-2:9092"
         )
+    _check_catalog(choice.catalog, choice.warehouse)
     for topic, _ in choice.topics:
         if not _TOPIC.fullmatch(topic):
             raise ConfigurationError(
                 f"--topic {topic!r}: a topic's name has letters, digits, `.`, `_` and `-`, 249 at"
                 f" most; a pattern goes into vars.topics of {PROJECT}"
             )
+
+
+def _check_catalog(catalog: str | None, warehouse: str | None) -> None:
+    if (catalog is None) != (warehouse is None):
+        raise ConfigurationError(
+            "--catalog and --warehouse go together: the catalog has the tables' names, the"
+            " warehouse their files"
+        )
+    if catalog is None or warehouse is None:
+        return
+    if not _CATALOG.fullmatch(catalog):
+        raise ConfigurationError(
+            f"--catalog {catalog!r}: expected jdbc:postgresql://HOST:PORT/DATABASE or the https://"
+            " address of a REST catalog, without a user (docs/catalogs.md)"
+        )
+    is_place = _STORAGE if _kind(catalog) == "jdbc" else _WAREHOUSE
+    if not (_WAREHOUSE.fullmatch(warehouse) and is_place.fullmatch(warehouse)):
+        raise ConfigurationError(
+            f"--warehouse {warehouse!r}: expected storage that all users of the catalog reach by"
+            " the same address, such as file:///srv/lake/warehouse or s3://bucket/lake"
+        )
+
+
+def _kind(catalog: str) -> str:
+    """Iceberg's type of the catalog at an address."""
+    return "jdbc" if catalog.startswith("jdbc:") else "rest"
 
 
 def _project_name(choice: Choice) -> str:
@@ -161,6 +206,29 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
     if values["servers"]:
         profile = profile.replace(_NO_SERVERS, _NO_SERVERS.replace("''", f"'{values['servers']}'"))
     return {**texts, PROFILES: profile, _MODELS: ""}
+
+
+def _with_catalog(profile: str, catalog: str, warehouse: str) -> str:
+    """The profile with a catalog that several machines share."""
+    kind = _kind(catalog)
+    values = {"type": kind, "uri": catalog, "warehouse": warehouse}
+    logins = {name: f"{{{{ env_var('{each}') }}}}" for name, each in _LOGINS[kind].items()}
+
+    def changed(line: str) -> Iterator[str]:
+        begin, is_setting, rest = line.partition(_SETTING)
+        name = rest.partition(":")[0]
+        if not is_setting or name not in values:
+            yield line
+            return
+        yield f'{begin}{_SETTING}{name}: "{values[name]}"'
+        if name == "uri":
+            yield from (f'{begin}{_SETTING}{each}: "{text}"' for each, text in logins.items())
+
+    lines = profile.splitlines()
+    of_file = next(n for n, line in enumerate(lines) if f"{_SETTING}uri" in line) - 1
+    # The comment in front of the address tells of the file.
+    del lines[of_file]
+    return "\n".join(each for line in lines for each in changed(line)) + "\n"
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -64,6 +64,42 @@ def test_the_profile_is_ours_and_files_that_are_there_stay(tmp_path: Path) -> No
         assert (ROOT / place).resolve() == ROOT / "profiles" / "profiles.yml"
 
 
+@pytest.mark.parametrize(
+    ("catalog", "warehouse", "settings"),
+    [
+        (
+            "jdbc:postgresql://db.example:5432/lake?ssl=true",
+            "file:///srv/lake/warehouse",
+            {"type": "jdbc", "jdbc.user": "reader", "jdbc.password": "p: 'w'"},
+        ),
+        ("https://catalog.example/api", "lake", {"type": "rest", "credential": "id:secret"}),
+    ],
+)
+def test_the_catalog_is_one_that_machines_share(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    catalog: str,
+    warehouse: str,
+    settings: dict[str, str],
+) -> None:
+    """It differs from a project with a file in these settings only, also in the other target."""
+    monkeypatch.delenv("LAKEHOUSE_LAKE", raising=False)
+    init(Choice(tmp_path / "depot", catalog=catalog, warehouse=warehouse))
+    init(Choice(tmp_path / "with_file"))
+    for name, value in settings.items():
+        suffix = {"jdbc.user": "USER", "jdbc.password": "PASSWORD", "credential": "CREDENTIAL"}
+        if name in suffix:
+            monkeypatch.setenv(f"LAKEHOUSE_CATALOG_{suffix[name]}", value)
+    given = {"uri": catalog, "warehouse": warehouse, **settings}
+    expected = {f"spark.sql.catalog.lake.{name}": value for name, value in given.items()}
+    for target in ("dev", "cluster"):
+        found, of_file = (
+            load(ProjectOptions(str(tmp_path / each), str(tmp_path / each), target=target))
+            for each in ("depot", "with_file")
+        )
+        assert {**found.parameters} == {**of_file.parameters, **expected}
+
+
 def test_a_package_beside_the_project_has_a_relative_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +135,15 @@ def test_a_folder_with_a_project_is_refused_and_left_alone(
         ({"servers": "broker"}, "--kafka 'broker': expected servers like broker-1:9092"),
         ({"servers": "a:1, b:2"}, "--kafka 'a:1, b:2'"),
         ({"servers": "a:1') }}"}, "--kafka"),
+        ({"catalog": "https://c.example/api"}, "--catalog and --warehouse go together"),
+        ({"warehouse": "s3://lake"}, "--catalog and --warehouse go together"),
+        (
+            {"catalog": "jdbc:postgresql://me:secret@db/lake", "warehouse": "s3://lake"},
+            "of a REST catalog, without a user",
+        ),
+        ({"catalog": "jdbc:mysql://db/lake", "warehouse": "s3://lake"}, "expected jdbc:postgresql"),
+        ({"catalog": "jdbc:postgresql://db/lake", "warehouse": "lake"}, "--warehouse 'lake'"),
+        ({"catalog": "https://c.example", "warehouse": '"lake'}, "--warehouse '\"lake'"),
         ({"topics": [("depot.*", "debezium_json")]}, "a pattern goes into vars.topics"),
     ],
 )
