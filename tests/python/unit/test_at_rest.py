@@ -18,6 +18,7 @@ def metadata(kind: Any) -> bytes:
     fields = [{"id": 1, "name": "value", "required": False, "type": kind}]
     return json.dumps(
         {
+            "format-version": 3,
             "table-uuid": "uuid",
             "schemas": [
                 {"schema-id": 0, "fields": [{"id": 1, "name": "value", "type": "int"}]},
