@@ -31,6 +31,7 @@ from dbt_lakehouse.config.paths import CACHE, LOOPBACK
 from dbt_lakehouse.errors import KafkaError
 from local_kafka.jars import class_path
 from local_kafka.server_properties import check_users, properties
+from local_kafka.servers import guard
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
@@ -168,13 +169,7 @@ class Broker:
                 start_new_session=True,
             )
         try:
-            self._guard = subprocess.Popen(
-                ["/bin/sh", "-c", f"read -r done || kill -9 {self._process.pid}"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            self._guard = guard(self._process.pid)
             _say(self._process, "go")
             self._wait_until_started(offset)
         except BaseException:

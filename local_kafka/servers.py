@@ -64,17 +64,24 @@ def ended_with_us(process: int, by: signal.Signals = signal.SIGKILL) -> Iterator
     """Send a signal to another process (a negative number is its group) if this one ends within the
     context, also if it is killed.
     """
-    with subprocess.Popen(
+    with guard(process, by) as watching:
+        try:
+            yield
+        finally:
+            watching.communicate(b"done\n")
+
+
+def guard(process: int, by: signal.Signals = signal.SIGKILL) -> subprocess.Popen[bytes]:
+    """A shell that sends the signal when its input ends, as it does with this process. A line of
+    input ends the shell instead.
+    """
+    return subprocess.Popen(
         ["/bin/sh", "-c", f"read -r done || kill -{int(by)} {process}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    ) as guard:
-        try:
-            yield
-        finally:
-            guard.communicate(b"done\n")
+    )
 
 
 def answers(port: int) -> bool:

@@ -218,7 +218,6 @@ class ChangeLog(Building):
         """
         log, to_fill = rows.log, self.run.to_fill
         encoded = {spec["column"] for spec in log["columns"] if spec["encoding"]}
-        # A float is near its number's text, which a double is nearer to.
         if encoded.isdisjoint(to_fill) and {None, "float"}.isdisjoint(to_fill.values()):
             statement, source = self._filled_from_misfits(rows), "misfits"
         else:

@@ -88,7 +88,9 @@ class Compiling(Compiled):
 
 
 def new_rows(of: Compiling) -> str:
-    """The public macro of this name. It may read a table of the project's own, of any version."""
+    """The public macro of this name. It refuses a table without row lineage, which a project's own
+    may be.
+    """
     if of.is_building:
         of.lake.runs.refuse_earlier_version(of.reads["rows"])
     return of.new_rows(of.reads["rows"], of.reads["wanted"])

@@ -1,7 +1,7 @@
 """Tables through Iceberg's Java library, without a Spark job."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -10,12 +10,12 @@ from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.tables import KEPT_FOR
 from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 
 # Running readers may still need this many snapshots of a table that is not pinned.
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
-_KEPT_FOR: Final = timedelta(hours=1)
 # The gold tables of a run append to `deleted_keys` at the same time. Each commit may lose to those
 # of all others in turn, and Iceberg gives up after four.
 _RETRIES: Final = "commit.retry.num-retries"
@@ -113,7 +113,7 @@ def tend_own_state(
         return
     before()
     catalog, _, path = name.partition(".")
-    oldest = datetime.now(UTC) - _KEPT_FOR
+    oldest = datetime.now(UTC) - KEPT_FOR
     # Not by Table.expireSnapshots: it deletes a file with several deletion vectors as soon as one
     # of them has been replaced (Iceberg 1.12).
     spark.sql(

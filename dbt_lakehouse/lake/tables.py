@@ -31,6 +31,8 @@ ROW_LINEAGE: Final = {"format-version": "3"}
 """The properties of a table from which runs go on by its rows' ids and sequence numbers. They hold
 also where a profile's table-default asks for an earlier version, for readers of gold.
 """
+KEPT_FOR: Final = timedelta(hours=1)
+"""Snapshots of this age stay, however many there are: running queries may read them."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.lake.tables import KEPT_FOR, Table
 from dbt_lakehouse.texts import counted, did_you_mean
 
 # Tables whose history only maintenance bounds.
@@ -23,8 +23,6 @@ _MATERIALIZATIONS: Final = frozenset(
 # Iceberg's target size of manifests (commit.manifest.target-size-bytes).
 _MANIFEST_BYTES: Final = 8 << 20
 _MOST_MANIFESTS: Final = 8
-# Snapshots of this age stay, however many there are: running queries may read them.
-_LATEST: Final = timedelta(hours=1)
 
 
 class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,7 +166,7 @@ def oldest_kept(table: Table, policy: Policy, now: datetime) -> datetime:
     oldest = now - timedelta(days=policy.snapshot_retention_days)
     if len(table.chain) <= policy.max_snapshots:
         return oldest
-    return max(oldest, min(table.chain[policy.max_snapshots - 1].made_at, now - _LATEST))
+    return max(oldest, min(table.chain[policy.max_snapshots - 1].made_at, now - KEPT_FOR))
 
 
 def small_files(summary: Mapping[str, str], policy: Policy) -> int:

@@ -3,10 +3,9 @@ commits and, for other_events, from the new rows.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from dbt_lakehouse.commands.sql.command import sql_literal
-from dbt_lakehouse.lake.names import BRONZE
+from dbt_lakehouse.lake.names import BRONZE, Silver
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.runs import Node
@@ -20,8 +19,6 @@ from dbt_lakehouse.runs.source_filter import (
     topics_with,
 )
 from python_udfs.core.events import SOURCE_FIELDS
-
-_LOG_TIMES: Final = "log_times"
 
 
 def is_waiting(
@@ -44,7 +41,7 @@ def _marks(table: LakeTable) -> dict[str, Mark]:
     bronze as far as other_events has, which tells whether bronze has anything for it. log_times,
     which other_events keeps, is written for late payloads only: its mark says nothing of others.
     """
-    if table.name.partition(".")[2] == _LOG_TIMES:
+    if table.name == Silver.of(table.name.partition(".")[0]).log_times:
         return {}
     marks = table.made_of
     if any(map(_is_events, marks)):

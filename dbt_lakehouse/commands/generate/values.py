@@ -148,15 +148,16 @@ class Values:
             if len(fraction) > 1 and fraction.endswith("0"):
                 self.canonical = False
         self.numbers += 1
+        number = _float(text)
         try:
-            exact = Decimal(repr(_float(text))) == Decimal(text)
+            exact = Decimal(repr(number)) == Decimal(text)
         except DecimalException:
             exact = False
         if not exact:
             self.exact = False
             digits = (whole + fraction).strip("0")
             # Nor is the number too large or too small for a double.
-            is_double = isfinite(_float(text)) and _float(text) != 0
+            is_double = isfinite(number) and number != 0
             self.doubles &= len(digits) <= _DIGITS_OF_DOUBLES and is_double
 
     def _add_scale(self, needed: int, written: int) -> None:

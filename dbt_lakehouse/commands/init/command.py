@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,7 +38,7 @@ _SERVER: Final = r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 _SERVERS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
 # Without a user: an address with a password would be in the profile, and in each error's text.
 _CATALOG: Final = re.compile(r"(?:jdbc:postgresql|https?)://[A-Za-z0-9.:/_?&=%~\[\]-]+")
-# Of a REST catalog it may be a name.
+# A REST catalog may know its warehouse by a name.
 _WAREHOUSE: Final = re.compile(r"[A-Za-z0-9.:/_%~@+-]+")
 _STORAGE: Final = re.compile(r"[a-z][a-z0-9+.-]*:/.+")
 _SETTING: Final = "spark.sql.catalog.lake."
@@ -212,23 +212,18 @@ def _with_catalog(profile: str, catalog: str, warehouse: str) -> str:
     """The profile with a catalog that several machines share."""
     kind = _kind(catalog)
     values = {"type": kind, "uri": catalog, "warehouse": warehouse}
-    logins = {name: f"{{{{ env_var('{each}') }}}}" for name, each in _LOGINS[kind].items()}
+    for name, value in values.items():
+        profile = re.sub(
+            rf"(?m)^( *{re.escape(_SETTING + name)}: ).*$", rf'\g<1>"{value}"', profile
+        )
+    logins = [f"{name}: \"{{{{ env_var('{each}') }}}}\"" for name, each in _LOGINS[kind].items()]
 
-    def changed(line: str) -> Iterator[str]:
-        begin, is_setting, rest = line.partition(_SETTING)
-        name = rest.partition(":")[0]
-        if not is_setting or name not in values:
-            yield line
-            return
-        yield f'{begin}{_SETTING}{name}: "{values[name]}"'
-        if name == "uri":
-            yield from (f'{begin}{_SETTING}{each}: "{text}"' for each, text in logins.items())
+    def with_logins(found: re.Match[str]) -> str:
+        return found["address"] + "".join(f"{found['begin']}{each}\n" for each in logins)
 
-    lines = profile.splitlines()
-    of_file = next(n for n, line in enumerate(lines) if f"{_SETTING}uri" in line) - 1
     # The comment in front of the address tells of the file.
-    del lines[of_file]
-    return "\n".join(each for line in lines for each in changed(line)) + "\n"
+    begin = rf"(?P<begin> *{re.escape(_SETTING)})"
+    return re.sub(rf"(?m)^ *#.*\n(?P<address>{begin}uri: .*\n)", with_logins, profile)
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> tuple[list[str], list[str]]:
