@@ -3,22 +3,20 @@
   none, so `sync_all_columns` fails there; Iceberg drops a column without writing a file of rows.
 #}
 {% macro lakehouse__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
-    {%- if remove_columns %}
-        {%- call statement('drop_columns') -%}
-            alter table {{ relation }} drop columns (
-                {%- for column in remove_columns -%}
-                    {{ column.quoted }}{{ ', ' if not loop.last }}
-                {%- endfor -%}
+    {% if remove_columns %}
+        {% call statement('drop_columns') %}
+            alter table {{ relation }}
+            drop columns ({{ remove_columns | map(attribute='quoted') | join(', ') }})
+        {% endcall %}
+    {% endif %}
+    {% if add_columns %}
+        {% call statement('add_columns') %}
+            alter table {{ relation }}
+            add columns (
+                {% for column in add_columns %}
+                    {{ column.quoted }} {{ column.data_type }}{{ ',' if not loop.last }}
+                {% endfor %}
             )
-        {%- endcall %}
-    {%- endif %}
-    {%- if add_columns %}
-        {%- call statement('add_columns') -%}
-            alter table {{ relation }} add columns (
-                {%- for column in add_columns -%}
-                    {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
-                {%- endfor -%}
-            )
-        {%- endcall %}
-    {%- endif %}
+        {% endcall %}
+    {% endif %}
 {% endmacro %}
