@@ -173,7 +173,9 @@ class CurrentState(Folding):
         of.keep_truncates(truncates, rebuild=True)
         states = self.view("states")
         # Without the counters, which a rebuild does not use.
-        columns = ", ".join([*fold.gold_columns, "_live", "_null_position", "_is_reinserted"])
+        columns = ", ".join(
+            [*fold.gold_columns, "_lh_live", "_lh_null_position", "_lh_is_reinserted"]
+        )
         lake.sql.evaluate(states, f"select {columns} from ({self.sql()})")
         rebuilt = self._summary(states)
         lake.declared.keep_doubts(self.this, rebuilt)
@@ -299,7 +301,7 @@ class Increment:
             return False
         if not self._of.has_deletes(namespace, since=self._run.sequence_read(self._of.table)):
             return False
-        return self._table.has_rows(f"select * from ({self._deletes}) where _is_new")
+        return self._table.has_rows(f"select * from ({self._deletes}) where _lh_is_new")
 
     def _hit_by_others(self) -> str | None:
         """SQL of the keys with a row that has expired, or that a new delete without a set hits or

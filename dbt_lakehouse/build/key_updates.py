@@ -139,7 +139,7 @@ class KeyUpdates:
     def _hold_sources(self, name: str, found: str) -> None:
         """Make a view of which rows get their values from which others."""
         rows = self._lake.sql.query(render("rests_on", found=found, columns=self._columns))
-        places = sources({row["_place"]: (row["rests_on"], row["columns"]) for row in rows})
+        places = sources({row["_lh_place"]: (row["rests_on"], row["columns"]) for row in rows})
         schema = pa.schema(
             {"place": pa.string(), "source": pa.string(), "columns": pa.list_(pa.string())}
         )

@@ -14,23 +14,17 @@ from python_udfs.typed.images import decode_hbase
 from python_udfs.typed.masks import MASKS, NULL, has_text, masked_type
 from python_udfs.typed.values import SCALARS, element_type, reader
 
-# The column names of change logs, gold tables and histories, in any of their steps, and Iceberg's
-# own.
+# The columns of change logs, gold tables and histories, and Iceberg's own.
 RESERVED: Final = frozenset(
     """
-    _after _all _applied _before _begin _begins_life _behind _beside _by _change _change_ordinal
-    _change_type _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted
-    _digest _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
-    _has_other_key _in_time _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live
-    _is_new _is_probe _is_reinserted _is_resting _is_since_truncate _is_state _is_there
-    _kafka_timestamp _key_before _key_update _known _known_position _known_time _last _last_life
-    _last_source _last_updated_sequence_number _last_write _late_events _leaves_columns _life _live
-    _max_occurred_at _misfits _namespace _newest_before _newest_time _next _null_position
-    _occurred_at _operation _operation_before _partition _place _pos _position _previous_key _rank
-    _record_key _row _row_id _sequence _set _source _source_place _spec_id _state _step _sum _time
-    _truncated_at _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
+    _change_ordinal _change_type _changed_columns _commit_snapshot_id _copy _deleted _digest
+    _expires_at _file _kafka_timestamp _key_update _last_updated_sequence_number _max_occurred_at
+    _misfits _namespace _occurred_at _operation _partition _pos _position _previous_key _row _row_id
+    _set _source _spec_id _unchanged_columns
     """.split()
 )
+_STEPS: Final = "_lh_"
+"""How columns begin that only the steps of a statement have."""
 # Other databases' names of types that Spark calls differently.
 _OTHER_NAMES: Final = MappingProxyType(
     {
@@ -71,6 +65,11 @@ def quoted(names: Iterable[str]) -> list[str]:
     return [f"`{name.replace('`', '``')}`" for name in names]
 
 
+def is_reserved(name: str) -> bool:
+    """Whether the models have, or may have, a column of that name themselves."""
+    return name.lower() in RESERVED or name.lower().startswith(_STEPS)
+
+
 def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     """A column in the form that a declaration keeps, from the model's type or mapping.
 
@@ -81,7 +80,7 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
             f"a column can't be called {name}, because a quote ends its name in SQL: give it"
             " another, and name the image's field"
         )
-    if name.lower() in RESERVED:
+    if is_reserved(name):
         raise CompilationError(
             f"a column can't be called {name}: the models have one of that name themselves. Give it"
             ' another, and say what the image calls it: "other": {"type": ...,'

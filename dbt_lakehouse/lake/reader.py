@@ -293,11 +293,11 @@ class Reader:
 
     def added_since(self, name: str, sequence: int) -> str:
         """A relation of a table's rows last changed by commits above a sequence number, with that
-        number as ``_sequence``, and the row id, ``_row_id``.
+        number as ``_lh_sequence``, and the row id, ``_row_id``.
         """
         scan = _scan(self._views[name].metadata, None)
         return (
-            f"(select *, _last_updated_sequence_number as _sequence, _row_id from {scan}"
+            f"(select *, _last_updated_sequence_number as _lh_sequence, _row_id from {scan}"
             f" where _last_updated_sequence_number > {sequence})"
         )
 

@@ -153,7 +153,7 @@ def _unread_payloads(
     reader.include(BRONZE)
     new = reader.added_since(BRONZE, 0 if since is None else since.sequence)
     among = ", ".join(map(sql_literal, topics))
-    return _count(reader, f"{new} where _sequence <= {until.sequence} and topic in ({among})")
+    return _count(reader, f"{new} where _lh_sequence <= {until.sequence} and topic in ({among})")
 
 
 def _count(reader: Reader, rows: str) -> int:

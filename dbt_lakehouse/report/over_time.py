@@ -93,9 +93,9 @@ def tell_of_counters(
     reader.include(name)
     when = {made.sequence_number: made.made_at for made in table.chain}
     rows = reader.query(
-        f"select max(_sequence), max(as_of), {_SUMS} from {reader.added_since(name, 0)}"
+        f"select max(_lh_sequence), max(as_of), {_SUMS} from {reader.added_since(name, 0)}"
         " where touched_keys is not null group by invocation_id"
-        f" order by max(_sequence) desc limit {RUNS_SHOWN}"
+        f" order by max(_lh_sequence) desc limit {RUNS_SHOWN}"
     ).fetchall()
     facts.counters = [
         Counters(when.get(sequence, as_of), *counts) for sequence, as_of, *counts in rows[::-1]

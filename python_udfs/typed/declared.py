@@ -14,9 +14,9 @@ UNCHANGED: Final = "_unchanged_columns"
 PREVIOUS_KEY: Final = "_previous_key"
 KEY_UPDATE: Final = "_key_update"
 MISFITS: Final = "_misfits"
-HAS_OTHER_KEY: Final = "_has_other_key"
-FORMER: Final = "_former"
-SOURCE_PLACE: Final = "_source_place"
+HAS_OTHER_KEY: Final = "_lh_has_other_key"
+FORMER: Final = "_lh_former"
+SOURCE_PLACE: Final = "_lh_source_place"
 
 NAMES: Final = pa.list_(pa.string())
 MISFIT_TYPE: Final = pa.struct([("column", pa.string()), ("text", pa.string())])

@@ -11,7 +11,7 @@
       has_former: whether events with other keys come before all others (former_keys).
 #}
 {% set rows = 'typed' if has_former else 'decoded' %}
-{% set place = 'change._source_place' if 'order_by' in log %}
+{% set place = 'change._lh_source_place' if 'order_by' in log %}
 with
 {% if places %}
 read as (
@@ -80,7 +80,7 @@ final as (
         {% endif %}
         {% endfor %}
         {% if refusal and not has_former %}
-        if(change._has_other_key, {{ refusal }}, operation) as _operation,
+        if(change._lh_has_other_key, {{ refusal }}, operation) as _operation,
         {% else %}
         operation as _operation,
         {% endif %}

@@ -19,7 +19,7 @@
       steps: a relation of the steps to count instead of the log's, as of event_parts.row_steps, or
           none; the log is then read for truncates only.
 #}
-{% set step_order = 'struct(_position, _step)' %}
+{% set step_order = 'struct(_position, _lh_step)' %}
 with all_steps as (
     {% if steps %}
     select * from {{ steps }}
@@ -40,20 +40,20 @@ steps as (
 summed as (
     select
         *,
-        sum(_step) over (
+        sum(_lh_step) over (
             partition by _row
-            order by _position, _step
+            order by _position, _lh_step
             rows between unbounded preceding and current row
-        ) as _sum
+        ) as _lh_sum
     from steps
     {% if fold.several_sources %}
     left join (
-        select _source, max(_position) as _truncated_at
+        select _source, max(_position) as _lh_truncated_at
         from {{ log }} as changes
         where _operation = 'truncate'
         group by _source
-    ) as truncates on steps._columns._source = truncates._source
-    where coalesce(_position > _truncated_at, true)
+    ) as truncates on steps._lh_columns._source = truncates._source
+    where coalesce(_position > _lh_truncated_at, true)
     {% else %}
     where coalesce(
         _position > (
@@ -67,11 +67,11 @@ summed as (
 counted as (
     select
         _row,
-        any_value(_columns) as _columns,
+        any_value(_lh_columns) as _lh_columns,
         {% if fold.beside %}
-        max_by(_beside, {{ step_order }}) filter (where _step = 1) as _beside,
+        max_by(_lh_beside, {{ step_order }}) filter (where _lh_step = 1) as _lh_beside,
         {% endif %}
-        max_by(_sum, {{ step_order }}) - least(0, min(_sum)) as _copies,
+        max_by(_lh_sum, {{ step_order }}) - least(0, min(_lh_sum)) as _lh_copies,
         max(_position) as _position
     from summed
     group by _row
@@ -80,13 +80,13 @@ counted as (
 final as (
     select
         {% for column in fold.columns %}
-        {{ '_beside' if column in fold.beside else '_columns' }}.{{ column }},
+        {{ '_lh_beside' if column in fold.beside else '_lh_columns' }}.{{ column }},
         {% endfor %}
         _row,
-        explode(sequence(1, cast(_copies as int))) as _copy,
+        explode(sequence(1, cast(_lh_copies as int))) as _copy,
         _position
     from counted
-    where _copies > 0
+    where _lh_copies > 0
 )
 
 select * from final

@@ -16,7 +16,7 @@
 select
     {{ fold.key_list }},
     {{ reference }}(
-        collect_list(_change),
+        collect_list(_lh_change),
         {{ fold.order_by_source_time | lower }},
         unix_micros(timestamp '{{ built_as_of }}'),
         {{ fold.partial | lower }}
@@ -33,15 +33,15 @@ changes as (
 ),
 
 expected as (
-    {{ of_each_key('reference_fold', '_state') | indent }}
+    {{ of_each_key('reference_fold', '_lh_state') | indent }}
 ),
 
 live as (
     select
         {{ fold.key_list }},
-        _state
+        _lh_state
     from expected
-    where _state.is_live
+    where _lh_state.is_live
 ){% if fold.deleted_rows %},
 
 deleted as (
@@ -63,7 +63,7 @@ select
         when live.{{ fold.key[0] }} is null then 'should not be in gold'
         else 'differs from the events that were applied'
     end as difference,
-    live._state,
+    live._lh_state,
     gold._position
 from live
 full join {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
@@ -72,10 +72,11 @@ where
     gold.{{ fold.key[0] }} is null
     or live.{{ fold.key[0] }} is null
     or not {{ reference_parts.position(fold, 'gold._position') | indent }}
-    <=> live._state.position
-    or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
-    or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at
-    or not {{ reference_parts.column_texts('gold', fold.columns) | indent }} <=> live._state.values
+    <=> live._lh_state.position
+    or not unix_micros(gold._occurred_at) <=> live._lh_state.occurred_at
+    or not unix_micros(gold._max_occurred_at) <=> live._lh_state.max_occurred_at
+    or not {{ reference_parts.column_texts('gold', fold.columns) | indent }}
+    <=> live._lh_state.values
 {% if fold.deleted_rows %}
 union all
 select

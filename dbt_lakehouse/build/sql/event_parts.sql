@@ -1,9 +1,9 @@
 {#
   The events of a change log in the fold's form: key, columns, and `_operation`, `_occurred_at`,
-  `_guard_time` (the time that later events are compared with), `_position`, `_expires_at`,
-  `_is_state` (false: not a summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
-  update that has replaced its key is also a delete of the old key. Truncates are not events of a
-  key: see truncates.
+  `_lh_guard_time` (the time that later events are compared with), `_position`, `_expires_at`,
+  `_lh_is_state` (false: not a summary of earlier events), `_lh_is_clock_ahead`,
+  `_unchanged_columns`. An update that has replaced its key is also a delete of the old key.
+  Truncates are not events of a key: see truncates.
 
   Arguments:
       fold: the Fold.
@@ -17,11 +17,11 @@ select
     {{ (fold.key + fold.columns) | join(', ') }},
     _operation,
     {{ parts.known_time() | indent }} as _occurred_at,
-    {{ parts.known_time() | indent }} as _guard_time,
+    {{ parts.known_time() | indent }} as _lh_guard_time,
     _position,
     {{ '_expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
-    false as _is_state,
-    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _is_clock_ahead,
+    false as _lh_is_state,
+    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _lh_is_clock_ahead,
     {{ '_unchanged_columns' if fold.partial or not fold.namespace else no_names }}
         as _unchanged_columns
 from {{ changes }} as changes
@@ -45,12 +45,12 @@ select * from (
         {% endfor %}
         'delete' as _operation,
         {{ parts.known_time() | indent(8) }} as _occurred_at,
-        {{ parts.known_time() | indent(8) }} as _guard_time,
+        {{ parts.known_time() | indent(8) }} as _lh_guard_time,
         _position,
         cast(null as timestamp) as _expires_at,
-        false as _is_state,
+        false as _lh_is_state,
         -- Counted with the new key.
-        false as _is_clock_ahead,
+        false as _lh_is_clock_ahead,
         {{ no_names }} as _unchanged_columns
     from {{ changes }} as changes
     -- By a column, whose statistics spare the files without any.
@@ -70,11 +70,11 @@ select
     {{ parts.no_columns(fold.columns) | indent }}
     _operation,
     {{ parts.known_time() | indent }} as _occurred_at,
-    {{ parts.known_time() | indent }} as _guard_time,
+    {{ parts.known_time() | indent }} as _lh_guard_time,
     _position,
     cast(null as timestamp) as _expires_at,
-    false as _is_state,
-    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _is_clock_ahead,
+    false as _lh_is_state,
+    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _lh_is_clock_ahead,
     {{ no_names }} as _unchanged_columns
 from {{ deletes }} as deletes
 left semi join (select _digest from {{ keys or changes }}) using (_digest)
@@ -101,12 +101,12 @@ select distinct
     {{ 'truncates._source' if column == '`_source`' else 'null' }} as {{ column }},
     {% endfor %}
     'truncate' as _operation,
-    truncates._time as _occurred_at,
-    truncates._time as _guard_time,
+    truncates._lh_time as _occurred_at,
+    truncates._lh_time as _lh_guard_time,
     truncates._position,
     cast(null as timestamp) as _expires_at,
-    false as _is_state,
-    false as _is_clock_ahead,
+    false as _lh_is_state,
+    false as _lh_is_clock_ahead,
     cast(null as array<string>) as _unchanged_columns
 from ({{ log_events(fold, changes, none, keys) }}) as events
 inner join ({{ truncates(fold, changes) }}) as truncates
@@ -115,8 +115,8 @@ inner join ({{ truncates(fold, changes) }}) as truncates
 {%- endmacro %}
 
 {#
-  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`, the
-  emptied table.
+  The truncates of a log: `_position`, `_lh_time`, and in a log of several source tables `_source`,
+  the emptied table.
 
   Arguments:
       changes: the log to select from.
@@ -124,7 +124,7 @@ inner join ({{ truncates(fold, changes) }}) as truncates
 {% macro truncates(fold, changes) %}
 select
     _position,
-    {{ parts.known_time() | indent }} as _time
+    {{ parts.known_time() | indent }} as _lh_time
     {{- ', _source' if fold.several_sources }}
 from {{ changes }} as changes
 -- A truncate has no key; by that, statistics spare the files without any.
@@ -150,14 +150,15 @@ select
         -- A state without any time has its position in both.
         (event, i) -> event._position is not null and (event._occurred_at is not null or i = 1)
     )),
-    _last_updated_sequence_number > {{ sequence }} as _is_new
+    _last_updated_sequence_number > {{ sequence }} as _lh_is_new
 from {{ remembered }}
 where scope = {{ ('aerospike:' ~ namespace) | literal }}
 {%- endmacro %}
 
 {#
-  The rows that the changes in a log of a table without a key add and remove: `_columns`, `_row`,
-  `_step` (1 or -1), `_position`, and `_beside`, the values that the source sent beside the row.
+  The rows that the changes in a log of a table without a key add and remove: `_lh_columns`, `_row`,
+  `_lh_step` (1 or -1), `_position`, and `_lh_beside`, the values that the source sent beside the
+  row.
 
   Arguments:
       changes: the log to select from.
@@ -173,9 +174,9 @@ struct(
 {%- endset %}
 select
     step.*,
-    md5({{ parts.exact_json('step._columns') | indent }}) as _row,
+    md5({{ parts.exact_json('step._lh_columns') | indent }}) as _row,
     {% if fold.beside %}
-    struct({{ fold.beside | join(', ') }}) as _beside,
+    struct({{ fold.beside | join(', ') }}) as _lh_beside,
     {% endif %}
     _position
 from {{ changes }} as changes
@@ -187,12 +188,12 @@ from {{ changes }} as changes
                     _operation = 'delete',
                     {{ columns }},
                     if(_previous_key is null, null, {{ previous }})
-                ) as _columns,
-                -1 as _step
+                ) as _lh_columns,
+                -1 as _lh_step
             ),
-            struct(if(_operation <> 'delete', {{ columns }}, null) as _columns, 1 as _step)
+            struct(if(_operation <> 'delete', {{ columns }}, null) as _lh_columns, 1 as _lh_step)
         ),
-        step -> step._columns is not null
-    )) step as _columns, _step
+        step -> step._lh_columns is not null
+    )) step as _lh_columns, _lh_step
 where _operation in ({{ operations_of_rows }})
 {%- endmacro %}

@@ -25,7 +25,7 @@
 {%- endset %}
 select 1 as found
 from ({{ event_parts.log_events(fold, near) | indent }})
-left semi join (select * from {{ judged }} where _unknown) using ({{ fold.key_list }})
+left semi join (select * from {{ judged }} where _lh_unknown) using ({{ fold.key_list }})
 union all
 select 1
 from {{ near }} as changes

@@ -18,11 +18,11 @@ with fresh as (
         {{ parts.no_columns(fold.columns) | indent(8) }}
         'delete' as _operation,
         _occurred_at,
-        _occurred_at as _guard_time,
+        _occurred_at as _lh_guard_time,
         _position,
         cast(null as timestamp) as _expires_at,
-        false as _is_state,
-        false as _is_clock_ahead,
+        false as _lh_is_state,
+        false as _lh_is_clock_ahead,
         cast(null as array<string>) as _unchanged_columns
     from ({{ deletes | indent }})
     left semi join {{ unsettled }} using (_digest)

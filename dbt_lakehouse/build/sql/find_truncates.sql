@@ -13,9 +13,9 @@
 with found as (
     select
         _position,
-        _time,
+        _lh_time,
         {{ 'to_json(_source)' if fold.several_sources else "''" }} as _source,
-        true as _is_new
+        true as _lh_is_new
     from ({{ event_parts.truncates(fold, log) | indent }})
     {% if remembered %}
     union all
@@ -32,14 +32,14 @@ with found as (
 chosen as (
     select
         _source,
-        max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as chosen
+        max_by(struct(_position, _lh_time, _lh_is_new), struct(_position, _lh_is_new)) as chosen
     from found
     group by _source
     {% if remembered and fold.several_sources %}
     union
-    select _source, min_by(struct(_position, _time, _is_new), _position)
+    select _source, min_by(struct(_position, _lh_time, _lh_is_new), _position)
     from found
-    where _is_new
+    where _lh_is_new
     group by _source
     {% endif %}
 )
@@ -56,6 +56,6 @@ select
         chosen._position.event_index as event_index
     ) as position,
     unix_micros(chosen._position.log_time) as log_time,
-    unix_micros(chosen._time) as time,
-    chosen._is_new as is_new
+    unix_micros(chosen._lh_time) as time,
+    chosen._lh_is_new as is_new
 from chosen

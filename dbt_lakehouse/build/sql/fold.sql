@@ -1,15 +1,17 @@
 {#
   The fold itself, from a relation of events to a CTE `states`: one row per key with the columns of
-  the last applied event, `_max_occurred_at`, `_position`, `_is_state` (whether that is no event),
-  `_live`, and for those who build the table
+  the last applied event, `_max_occurred_at`, `_position`, `_lh_is_state` (whether that is no
+  event), `_lh_live`, and for those who build the table
 
-      _null_position      of the newest event without a time
-      _late_events        how many were older than one before them in the log
-      _events, _clock_ahead, _leaves_columns      the number of events, the number with a time ahead
-                          of Kafka's, and whether any leaves columns unchanged
-      _first_position, _first_time        the least position, and the least known time
-      _is_reinserted      whether several different rows were inserted without as many deletes
-                          in between, which is impossible for a real key
+      _lh_null_position   of the newest event without a time
+      _lh_late_events     how many were older than one before them in the log
+      _lh_events          the number of events
+      _lh_clock_ahead     the number of those with a time ahead of Kafka's
+      _lh_leaves_columns  whether any leaves columns unchanged
+      _lh_first_position  the least position
+      _lh_first_time      the least known time
+      _lh_is_reinserted   whether several different rows were inserted without as many deletes in
+                          between, which is impossible for a real key
 
   A key whose events are all older than a truncate that they come behind has no applied event: it is
   not live, and has no `_position`.
@@ -21,26 +23,26 @@
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       events: a relation of events, as of event_parts.log_events.
-      truncates: a relation of truncates (_position, _time), or none. For a log of several source
+      truncates: a relation of truncates (_position, _lh_time), or none. For a log of several source
           tables, the events contain them.
       fills: whether any event may leave columns unchanged.
       doubts: whether to look for keys whose rows are inserted again.
       as_of: the moment at which rows expire, as text.
 #}
-{% set order = 'struct(_time, _position)' if fold.takes_late else '_position' %}
-{% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
+{% set order = 'struct(_lh_time, _position)' if fold.takes_late else '_position' %}
+{% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_lh_is_state']
     + ([] if fills else fold.columns) %}
 {% set truncated = truncates and not fold.several_sources %}
-{% set applied = '_in_time' %}
+{% set applied = '_lh_in_time' %}
 {% if fold.takes_late %}
-{% set applied = '_is_since_truncate' if truncated else 'true' %}
+{% set applied = '_lh_is_since_truncate' if truncated else 'true' %}
 {% endif %}
-{% set start = '(select max_by(_time, _position) from truncates)' %}
-{% set is_insert = "_operation = 'insert' and not _is_state" %}
+{% set start = '(select max_by(_lh_time, _position) from truncates)' %}
+{% set is_insert = "_operation = 'insert' and not _lh_is_state" %}
 {% set said = fold.hashable_columns | join(', ') or '_occurred_at' %}
 {% set row_hash = 'xxhash64(' ~ said ~ ')' %}
 {% set newest_before %}
-{{ 'greatest(' if truncated }}max(_guard_time) over (
+{{ 'greatest(' if truncated }}max(_lh_guard_time) over (
             partition by {{ fold.key_list }}
             order by _position
             rows between unbounded preceding and 1 preceding
@@ -62,7 +64,7 @@ events as (
 placed as (
     select
         *,
-        {{ parts.is_effective(fold.key) | indent(8) }} as _is_effective
+        {{ parts.is_effective(fold.key) | indent(8) }} as _lh_is_effective
     from events
 ),
 
@@ -72,9 +74,9 @@ since_truncate as (
         *,
         max(if(_operation = 'truncate', _position, null)) over (
             partition by {{ fold.key_list }}
-        ) as _truncated_at
+        ) as _lh_truncated_at
     from placed
-    where _is_effective
+    where _lh_is_effective
 ),
 
 {% endif %}
@@ -84,26 +86,26 @@ judged as (
         {% if fold.order_by_source_time %}
         -- Late: both times known, and an event before this one in the log has the newer. That
         -- rejected events count too makes no difference: they never have the newest time.
-        _is_state or coalesce(
-            _guard_time >= {{ newest_before }},
+        _lh_is_state or coalesce(
+            _lh_guard_time >= {{ newest_before }},
             true
-        ) as _in_time
+        ) as _lh_in_time
         {%- else %}
-        true as _in_time
+        true as _lh_in_time
         {%- endif %}
         {% if fold.takes_late %},
         -- An event without a time comes after all that the log has before it.
         coalesce(
-            _guard_time,
+            _lh_guard_time,
             {{ newest_before }}
-        ) as _time
+        ) as _lh_time
         {%- if truncated %},
-        coalesce(_guard_time >= {{ start }}, true) as _is_since_truncate
+        coalesce(_lh_guard_time >= {{ start }}, true) as _lh_is_since_truncate
         {% endif %}
         {% endif %}
     from {{ 'since_truncate' if fold.several_sources else 'events' }}
     {% if fold.several_sources %}
-    where coalesce(_position >= _truncated_at, true)
+    where coalesce(_position >= _lh_truncated_at, true)
     {% elif truncated %}
     -- What came before the newest truncate no longer matters.
     where coalesce(_position > (select max(_position) from truncates), true)
@@ -114,7 +116,7 @@ judged as (
 lives as (
     select
         *,
-        {{ parts.begins_life(fold.key, order) | indent(8) }} as _begins_life
+        {{ parts.begins_life(fold.key, order) | indent(8) }} as _lh_begins_life
     from judged
 ),
 
@@ -135,17 +137,17 @@ folded as (
         {% endfor %}
         {% endif %}
         {% if fold.ends_lives %}
-        max({{ order }}) filter (where _begins_life) as _last_life,
+        max({{ order }}) filter (where _lh_begins_life) as _lh_last_life,
         {% endif %}
-        {{ 'greatest(' if truncated }}max(_guard_time){{ ', ' ~ start ~ ')' if truncated }}
+        {{ 'greatest(' if truncated }}max(_lh_guard_time){{ ', ' ~ start ~ ')' if truncated }}
             as _max_occurred_at,
-        max(_position) filter (where _guard_time is null) as _null_position,
-        count_if(not _in_time) as _late_events,
-        count_if(not _is_state) as _events,
-        count_if(_is_clock_ahead) as _clock_ahead,
-        coalesce(bool_or(size(_unchanged_columns) > 0), false) as _leaves_columns,
-        min(_position) filter (where not _is_state) as _first_position,
-        min(_guard_time) filter (where not _is_state) as _first_time,
+        max(_position) filter (where _lh_guard_time is null) as _lh_null_position,
+        count_if(not _lh_in_time) as _lh_late_events,
+        count_if(not _lh_is_state) as _lh_events,
+        count_if(_lh_is_clock_ahead) as _lh_clock_ahead,
+        coalesce(bool_or(size(_unchanged_columns) > 0), false) as _lh_leaves_columns,
+        min(_position) filter (where not _lh_is_state) as _lh_first_position,
+        min(_lh_guard_time) filter (where not _lh_is_state) as _lh_first_time,
         {% if doubts %}
         -- More than there are deletes for. The same row twice is a message that came again.
         coalesce(
@@ -153,9 +155,9 @@ folded as (
             and min({{ row_hash }}) filter (where {{ is_insert }})
             <> max({{ row_hash }}) filter (where {{ is_insert }}),
             false
-        ) as _is_reinserted
+        ) as _lh_is_reinserted
         {% else %}
-        false as _is_reinserted
+        false as _lh_is_reinserted
         {% endif %}
     from {{ 'lives' if fold.ends_lives else 'judged' }}
     group by {{ fold.key_list }}
@@ -168,7 +170,7 @@ states as (
         {% if not fills %}
         _row.{{ column }},
         {% elif fold.ends_lives %}
-        if({{ column }}.place < _last_life, null, {{ column }}.value) as {{ column }},
+        if({{ column }}.place < _lh_last_life, null, {{ column }}.value) as {{ column }},
         {% else %}
         {{ column }}.value as {{ column }},
         {% endif %}
@@ -177,25 +179,25 @@ states as (
         _max_occurred_at,
         _row._position,
         _row._expires_at,
-        _row._is_state,
+        _row._lh_is_state,
         coalesce(
             _row._operation not in ('delete', 'truncate')
             and coalesce(_row._expires_at > timestamp '{{ as_of }}', true),
             false
-        ) as _live,
-        _null_position,
-        _late_events,
-        _events,
-        _clock_ahead,
-        _leaves_columns,
-        _first_position,
-        _first_time,
-        _is_reinserted
+        ) as _lh_live,
+        _lh_null_position,
+        _lh_late_events,
+        _lh_events,
+        _lh_clock_ahead,
+        _lh_leaves_columns,
+        _lh_first_position,
+        _lh_first_time,
+        _lh_is_reinserted
     from folded
 )
 
 select {{ columns | join(', ') }}
 from states
 {% if only_live %}
-where _live
+where _lh_live
 {% endif %}

@@ -19,14 +19,14 @@
 `value_{{ column }}`{{ ', ' if not loop.last }}
 {%- endfor %}
 {% endset %}
-{% set place = 'change._source_place' if 'order_by' in log %}
-{% set new_key = 'partition by change._has_other_key, ' ~ values %}
+{% set place = 'change._lh_source_place' if 'order_by' in log %}
+{% set new_key = 'partition by change._lh_has_other_key, ' ~ values %}
 before_each as (
     select
         *,
         {% for column in log.key %}
         if(
-            change._has_other_key,
+            change._lh_has_other_key,
             last_value(change.`{{ column }}`, true) over (
                 {{ row }}
                 order by {{ payload_parts.event_position('decoded', place) | indent(16) }}
@@ -35,7 +35,7 @@ before_each as (
             null
         ) as `former_{{ column }}`,
         {% endfor %}
-        change._has_other_key
+        change._lh_has_other_key
         and max_by(operation, {{ payload_parts.event_position('decoded', place)
             | indent(8) }}) over (
             {{ row }}
@@ -49,7 +49,7 @@ completed as (
         *,
         {% for column in log.key %}
         if(
-            change._has_other_key and after is null,
+            change._lh_has_other_key and after is null,
             coalesce(change.`{{ column }}`, `former_{{ column }}`),
             change.`{{ column }}`
         ) as `value_{{ column }}`{{ ',' if not loop.last }}
@@ -113,7 +113,7 @@ end
 `value_{{ spec.column }}`
 {%- else %}
 coalesce(
-    change._former.before.`{{ spec.column }}`,
+    change._lh_former.before.`{{ spec.column }}`,
     `former_{{ spec.column }}`,
     `value_{{ spec.column }}`
 )
@@ -129,7 +129,7 @@ coalesce(
 filter(
     array(
         {% for spec in log.columns if spec.column in log.key %}
-        {% set text = 'change._former.texts[' ~ loop.index0 ~ ']' %}
+        {% set text = 'change._lh_former.texts[' ~ loop.index0 ~ ']' %}
         case
             when {{ text }} is null
                 then try_element_at(
@@ -153,14 +153,14 @@ filter(
     and not (
         change._key_update.key_before is null
         and misfit.text = {{ unavailable }}
-        and array_contains(change._former.hidden, misfit.column)
+        and array_contains(change._lh_former.hidden, misfit.column)
     )
 )
 || transform(
     if(
         change._key_update.key_before is null
         and (operation in ('snapshot', 'insert') or previous_key is not null),
-        change._former.hidden,
+        change._lh_former.hidden,
         cast(array() as array<string>)
     ),
     column -> named_struct('column', column, 'text', {{ unavailable }})

@@ -17,7 +17,7 @@
           event_parts.log_events, or none; the log is then read for truncates only.
       as_of: the moment at which rows expire, as text.
 #}
-{% set up_to_now = 'over (partition by ' ~ fold.key_list ~ ' order by _rank)' %}
+{% set up_to_now = 'over (partition by ' ~ fold.key_list ~ ' order by _lh_rank)' %}
 {% set columns = fold.history_columns %}
 {% set tracked = parts.exact_json('struct(' ~ (fold.track_columns or []) | join(', ') ~ ')') %}
 {% set to_fold %}
@@ -34,18 +34,18 @@ begun as (
     select
         *,
         coalesce(
-            _guard_time,
+            _lh_guard_time,
             least(
                 _position.log_time,
                 -- Of the events behind, as those before in the other order: Spark computes a frame
                 -- that has no end anew for every row.
-                min(_guard_time) over (
+                min(_lh_guard_time) over (
                     partition by {{ fold.key_list }}
-                    order by _rank desc
+                    order by _lh_rank desc
                     rows between unbounded preceding and 1 preceding
                 )
             )
-        ) as _begin
+        ) as _lh_begin
     from ranked
 ),
 
@@ -53,11 +53,11 @@ begun as (
 lives as (
     select
         *,
-        count_if(_begins_life) {{ up_to_now }} as _life
+        count_if(_lh_begins_life) {{ up_to_now }} as _lh_life
     from (
         select
             *,
-            {{ parts.begins_life(fold.key, '_rank') | indent(12) }} as _begins_life
+            {{ parts.begins_life(fold.key, '_lh_rank') | indent(12) }} as _lh_begins_life
         from begun
     )
 ),
@@ -76,8 +76,8 @@ states as (
             ),
             true
         ) over (
-            partition by {{ fold.key_list }}{{ ', _life' if fold.ends_lives }}
-            order by _rank
+            partition by {{ fold.key_list }}{{ ', _lh_life' if fold.ends_lives }}
+            order by _lh_rank
         ).value as {{ column }},
         {% else %}
         {{ column }},
@@ -87,31 +87,33 @@ states as (
         _occurred_at,
         _position,
         _expires_at,
-        _rank,
-        max(_begin) {{ up_to_now }} as valid_from
+        _lh_rank,
+        max(_lh_begin) {{ up_to_now }} as valid_from
     from {{ 'lives' if fold.ends_lives else 'begun' }}
 ),
 
 followed as (
     select
         *,
-        lead(struct(valid_from)) over (partition by {{ fold.key_list }} order by _rank) as _next
+        lead(struct(valid_from)) over (
+            partition by {{ fold.key_list }} order by _lh_rank
+        ) as _lh_next
     from states
 ),
 
 -- What is replaced at the instant that it begins was never valid.
 lasting as (
     select
-        * except (_next),
+        * except (_lh_next),
         least(
-            _next.valid_from,
+            _lh_next.valid_from,
             -- What the next event finds expired has ended then, though its time may be ahead.
-            if(_next is not null or _expires_at <= timestamp '{{ as_of }}', _expires_at, null)
+            if(_lh_next is not null or _expires_at <= timestamp '{{ as_of }}', _expires_at, null)
         ) as valid_to
     from followed
     where
         _operation <> 'delete'
-        and (_next is null or not valid_from <=> _next.valid_from)
+        and (_lh_next is null or not valid_from <=> _lh_next.valid_from)
 ),
 
 {% if fold.track_columns %}
@@ -121,10 +123,10 @@ compared as (
         coalesce(
             lag(struct(valid_to, {{ tracked | indent(12) }} as text)) over (
                 partition by {{ fold.key_list }}
-                order by _rank
+                order by _lh_rank
             ) <> struct(valid_from as valid_to, {{ tracked | indent(12) }} as text),
             true
-        ) as _is_new
+        ) as _lh_is_new
     from lasting
     where coalesce(valid_from < valid_to, true)
 ),
@@ -132,28 +134,28 @@ compared as (
 grouped as (
     select
         *,
-        count_if(_is_new) {{ up_to_now }} as _version
+        count_if(_lh_is_new) {{ up_to_now }} as _lh_version
     from compared
 ),
 
 versions as (
     select
         {{ fold.key_list }},
-        min_by(valid_from, _rank) as valid_from,
-        max_by(struct({{ columns | join(', ') }}, valid_to), _rank) as _last
+        min_by(valid_from, _lh_rank) as valid_from,
+        max_by(struct({{ columns | join(', ') }}, valid_to), _lh_rank) as _lh_last
     from grouped
-    group by {{ fold.key_list }}, _version
+    group by {{ fold.key_list }}, _lh_version
 ),
 
 final as (
     select
         {{ fold.key_list }},
         {% for column in columns %}
-        _last.{{ column }},
+        _lh_last.{{ column }},
         {% endfor %}
         valid_from,
-        _last.valid_to,
-        _last.valid_to is null as is_current
+        _lh_last.valid_to,
+        _lh_last.valid_to is null as is_current
     from versions
 )
 {% else %}

@@ -22,7 +22,7 @@ where _expires_at <= timestamp '{{ as_of }}'
 {% if deletes %}
 select _digest
 from {{ gold }}
-left semi join (select _digest from ({{ deletes }}) where _is_new) using (_digest)
+left semi join (select _digest from ({{ deletes }}) where _lh_is_new) using (_digest)
 union
 select _digest
 from (
@@ -30,7 +30,7 @@ from (
     from {{ remembered }}
     where scope = {{ scope | literal }} and null_position is not null
 )
-left semi join (select _digest from ({{ deletes }}) where _is_new) using (_digest)
+left semi join (select _digest from ({{ deletes }}) where _lh_is_new) using (_digest)
 {% if horizon %}
 union
 -- What is remembered of the others was purged.
@@ -39,7 +39,7 @@ from {{ log }} as changes
 left semi join (
     select _digest
     from ({{ deletes }})
-    where _is_new and {{ parts.is_behind(horizon, '_position', '_occurred_at') | indent(4) }}
+    where _lh_is_new and {{ parts.is_behind(horizon, '_position', '_occurred_at') | indent(4) }}
 ) using (_digest)
 where {{ parts.known_time() | indent }} is null
 {% endif %}

@@ -28,7 +28,7 @@ expected as (
     select
         {{ fold.key_list }},
         explode(reference_history(
-            collect_list(_change),
+            collect_list(_lh_change),
             {{ fold.order_by_source_time | lower }},
             unix_micros(timestamp '{{ built_as_of }}'),
             {% if fold.track_columns %}
@@ -41,7 +41,7 @@ expected as (
             cast(null as array<int>)
             {%- endif %}
 
-        )) as _version
+        )) as _lh_version
     from changes
     group by {{ fold.key_list }}
 ),
@@ -49,13 +49,13 @@ expected as (
 history as (
     select
         {{ fold.key_list }},
-        is_current = (valid_to is null) as _is_consistent,
+        is_current = (valid_to is null) as _lh_is_consistent,
         struct(
             unix_micros(valid_from) as valid_from,
             unix_micros(valid_to) as valid_to,
             {{ reference_parts.position(fold) | indent(12) }} as position,
             {{ reference_parts.column_texts('model', fold.columns) | indent(12) }} as values
-        ) as _version
+        ) as _lh_version
     from {{ rows | indent }} as model
 )
 
@@ -63,10 +63,10 @@ select
     {% for column in fold.key %}
     coalesce(expected.{{ column }}, history.{{ column }}) as {{ column }},
     {% endfor %}
-    coalesce(expected._version.position, history._version.position) as _position,
+    coalesce(expected._lh_version.position, history._lh_version.position) as _position,
     case
-        when history._version is null then 'missing in the history'
-        when expected._version is null then 'should not be in the history'
+        when history._lh_version is null then 'missing in the history'
+        when expected._lh_version is null then 'should not be in the history'
         else 'has the wrong time or values'
     end as fault
 from expected
@@ -75,15 +75,15 @@ full join history
         {% for column in fold.key %}
         expected.{{ column }} = history.{{ column }} and
         {% endfor %}
-        expected._version.position <=> history._version.position
+        expected._lh_version.position <=> history._lh_version.position
 where
-    not coalesce(history._is_consistent, false)
-    or expected._version is null
-    or not history._version <=> struct(
-        expected._version.valid_from,
-        expected._version.valid_to,
-        expected._version.position,
-        expected._version.values
+    not coalesce(history._lh_is_consistent, false)
+    or expected._lh_version is null
+    or not history._lh_version <=> struct(
+        expected._lh_version.valid_from,
+        expected._lh_version.valid_to,
+        expected._lh_version.position,
+        expected._lh_version.values
     )
 union all
 select

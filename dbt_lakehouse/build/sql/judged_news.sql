@@ -1,6 +1,6 @@
 {#
   For each key with new events, the first of them by place and by time; whether one belongs before
-  the known state (`_before`), and whether only the log can tell (`_unknown`).
+  the known state (`_lh_before`), and whether only the log can tell (`_lh_unknown`).
 
   Arguments:
       fold: the Fold.
@@ -10,10 +10,10 @@
 with firsts as (
     select
         {{ fold.key_list }},
-        min(_position) as _first_position,
-        min(coalesce(_guard_time, _position.log_time)) as _first_time,
+        min(_position) as _lh_first_position,
+        min(coalesce(_lh_guard_time, _position.log_time)) as _lh_first_time,
         -- A snapshot's event may say that a truncate before it did not take the key away.
-        bool_or(_operation = 'snapshot' or _position.log_time is null) as _unsaid
+        bool_or(_operation = 'snapshot' or _position.log_time is null) as _lh_unsaid
     from {{ news }}
     group by {{ fold.key_list }}
 )
@@ -21,9 +21,9 @@ with firsts as (
 select
     firsts.*,
     -- At the same instant, versions that begin there would have to be folded again.
-    _unsaid
-    or coalesce(_first_position <= known._position, false)
-    or coalesce(_first_time <= known._known_time, false) as _before,
-    known._known_time is null as _unknown
+    _lh_unsaid
+    or coalesce(_lh_first_position <= known._position, false)
+    or coalesce(_lh_first_time <= known._lh_known_time, false) as _lh_before,
+    known._lh_known_time is null as _lh_unknown
 from firsts
 left join {{ known }} as known on {{ parts.equal('firsts', 'known', fold.key) }}

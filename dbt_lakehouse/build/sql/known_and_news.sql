@@ -18,11 +18,11 @@ from (
         'upsert' as _operation,
         _occurred_at,
         -- So that the version begins where it did.
-        valid_from as _guard_time,
+        valid_from as _lh_guard_time,
         _position,
         cast(null as timestamp) as _expires_at,
-        true as _is_state,
-        false as _is_clock_ahead,
+        true as _lh_is_state,
+        false as _lh_is_clock_ahead,
         cast(null as array<string>) as _unchanged_columns
     from {{ known }}
 )

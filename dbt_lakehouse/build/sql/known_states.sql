@@ -12,20 +12,20 @@
       truncated_at: the position of the newest truncate, as SQL, or none.
 #}
 with named as (
-    select *, {{ parts.record_key(fold.key) | indent }} as _record_key
+    select *, {{ parts.record_key(fold.key) | indent }} as _lh_record_key
     from {{ keys }}
 ),
 
 -- The newest entry of each. An older one may have a later time, from before a truncate.
 absent as (
     select
-        record_key as _record_key,
+        record_key as _lh_record_key,
         max(struct(
             {{ parts.position('remembered', fold.order_by) | indent(12) }} as position,
             max_occurred_at
         )) as newest
     from {{ remembered }} as remembered
-    left semi join named on remembered.record_key = named._record_key
+    left semi join named on remembered.record_key = named._lh_record_key
     where scope = {{ scope | literal }}
     group by record_key
 )
@@ -39,11 +39,13 @@ select
     {% endfor %}
     if(gold._position is null, 'delete', 'upsert') as _operation,
     gold._occurred_at,
-    if(gold._position is null, absent.newest.max_occurred_at, gold._max_occurred_at) as _guard_time,
+    if(
+        gold._position is null, absent.newest.max_occurred_at, gold._max_occurred_at
+    ) as _lh_guard_time,
     coalesce(gold._position, absent.newest.position) as _position,
     {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
-    true as _is_state,
-    false as _is_clock_ahead,
+    true as _lh_is_state,
+    false as _lh_is_clock_ahead,
     cast(null as array<string>) as _unchanged_columns
 from named as unsettled
 -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
@@ -54,7 +56,7 @@ left join (
     where {{ parts.is_in_key_ranges(fold.key[0], ranges) }}
 ) as gold
     on {{ parts.equal('unsettled', 'gold', fold.key) }}
-left join absent on gold._position is null and unsettled._record_key = absent._record_key
+left join absent on gold._position is null and unsettled._lh_record_key = absent._lh_record_key
 where
     coalesce(gold._position, absent.newest.position) is not null
     {% if truncated_at %}

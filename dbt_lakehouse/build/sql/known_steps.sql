@@ -10,11 +10,11 @@
 select * from {{ news }}
 union all
 select
-    struct({{ fold.row_columns | join(', ') }}) as _columns,
-    1 as _step,
+    struct({{ fold.row_columns | join(', ') }}) as _lh_columns,
+    1 as _lh_step,
     _row,
     {% if fold.beside %}
-    struct({{ fold.beside | join(', ') }}) as _beside,
+    struct({{ fold.beside | join(', ') }}) as _lh_beside,
     {% endif %}
     _position
 from {{ own }}

@@ -9,4 +9,4 @@
 select count(*)
 from {{ states }}
 left anti join {{ known }} using ({{ key | join(', ') }})
-where {{ parts.is_behind(horizon, '_first_position', '_first_time') }}
+where {{ parts.is_behind(horizon, '_lh_first_position', '_lh_first_time') }}

@@ -12,18 +12,18 @@
 true
 {%- else %}
 {{ '(' if truncates }}not coalesce(
-    unix_micros(_first_position.log_time)
+    unix_micros(_lh_first_position.log_time)
     {{ '> ' ~ newest.log_time if newest.log_time is not none else 'is not null' }}
     {% if newest.time is not none %}
-    and _null_position is null
-    and unix_micros(_first_time) >= {{ newest.time }}
+    and _lh_null_position is null
+    and unix_micros(_lh_first_time) >= {{ newest.time }}
     {% endif %}
     {% if horizon %}
-    and not {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent }}
+    and not {{ parts.is_behind(horizon, '_lh_first_position', '_lh_first_time') | indent }}
     {% endif %},
     false
 )
 {%- if truncates %}
- or _first_position < (select max(_position) from {{ truncates }}))
+ or _lh_first_position < (select max(_position) from {{ truncates }}))
 {%- endif %}
 {%- endif %}

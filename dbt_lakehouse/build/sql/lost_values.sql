@@ -15,12 +15,12 @@ inner join (
             {% for column in columns %}
             bool_and({{ parts.is_unchanged(column) }}){{ ',' if not loop.last }}
             {% endfor %}
-        ) as _unsaid
+        ) as _lh_unsaid
     from {{ log }}
     where _operation in ('snapshot', 'insert', 'update', 'upsert')
     group by {{ key | join(', ') }}
 ) as said using ({{ key | join(', ') }})
 where
     {% for column in columns %}
-    (own.{{ column }} is not null and _unsaid[{{ loop.index0 }}]){{ ' or' if not loop.last }}
+    (own.{{ column }} is not null and _lh_unsaid[{{ loop.index0 }}]){{ ' or' if not loop.last }}
     {% endfor %}

@@ -15,7 +15,7 @@
 #}
 {% set is_changed %}
 {% if refolded %}
-{{ 'not source._is_state and ' if not leaves }}(
+{{ 'not source._lh_is_state and ' if not leaves }}(
         target._position <> source._position
         or not target._max_occurred_at <=> source._max_occurred_at
         {% if fold.columns %}
@@ -25,13 +25,13 @@
 {%- else %}
 {# Only the key of the table's columns, if possible: Spark shuffles all rows that are near, and
    reads a struct value by value. #}
-not source._is_state
+not source._lh_is_state
 {%- if leaves and truncated %}
  or not target._max_occurred_at <=> source._max_occurred_at
 {%- endif %}
 {%- endif %}
 {% endset %}
 {{ parts.merge_rows(
-    table, states, fold.key, fold.gold_columns, '_live', is_changed,
+    table, states, fold.key, fold.gold_columns, '_lh_live', is_changed,
     parts.is_in_key_ranges('target.' ~ fold.key[0], ranges)
 ) }}

@@ -14,47 +14,47 @@
 select distinct {{ fold.key_list }}
 from (
     {% if states %}
-    select {{ fold.key_list }}, _first_position, _first_time from {{ states }}
+    select {{ fold.key_list }}, _lh_first_position, _lh_first_time from {{ states }}
     {{ 'union all' if deletes }}
     {% endif %}
     {% if deletes %}
-    select _digest, _position, _occurred_at from ({{ deletes }}) where _is_new
+    select _digest, _position, _occurred_at from ({{ deletes }}) where _lh_is_new
     {% endif %}
-) as fresh ({{ fold.key_list }}, _first_position, _first_time)
+) as fresh ({{ fold.key_list }}, _lh_first_position, _lh_first_time)
 {{ 'left' if horizon or fold.order_by else 'inner' }} join (
     select
         {{ fold.key_list }},
-        _position as _known_position,
-        _guard_time as _known_time,
-        _operation <> 'delete' as _is_known_live
+        _position as _lh_known_position,
+        _lh_guard_time as _lh_known_time,
+        _operation <> 'delete' as _lh_is_known_live
     from {{ known }}
 ) using ({{ fold.key_list }})
 left semi join {{ unsettled }} using ({{ fold.key_list }})
 where
-    _first_position <= _known_position
+    _lh_first_position <= _lh_known_position
     {% if fold.order_by %}
     -- The log has its place by now (source_places.py).
-    or _first_position.source is null
+    or _lh_first_position.source is null
     {% endif %}
     {% if fold.takes_late %}
-    or _first_time < _known_time
+    or _lh_first_time < _lh_known_time
     {% endif %}
     {% if fold.ends_lives %}
     -- Absent for its expiry, the row has columns that an event from before that leaves as they
     -- were.
-    or not _is_known_live
+    or not _lh_is_known_live
     {% endif %}
     {% if horizon %}
     {% if fold.order_by_source_time %}
     -- What is known may be of an event without a time, behind a later one that was forgotten.
-    or _first_time <= timestamp '{{ horizon }}'
+    or _lh_first_time <= timestamp '{{ horizon }}'
     {% endif %}
     or (
-        _known_position is null
-        and {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent(8) }}
+        _lh_known_position is null
+        and {{ parts.is_behind(horizon, '_lh_first_position', '_lh_first_time') | indent(8) }}
         {% if fold.order_by %}
         -- What is sent again has a new log time, and may have a new time of its own.
-        or _known_position is null
+        or _lh_known_position is null
         {% endif %}
     )
     {% endif %}

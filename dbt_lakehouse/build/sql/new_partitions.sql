@@ -14,7 +14,7 @@ select
     unix_micros(min(timestamp)) as oldest,
     unix_micros(max(timestamp)) as newest,
     unix_micros(min(landed_at)) as landed_at,
-    bool_or(timestamp is null or timestamp < _newest_before) as goes_back
+    bool_or(timestamp is null or timestamp < _lh_newest_before) as goes_back
 from (
     select
         topic,
@@ -26,7 +26,7 @@ from (
             partition by topic, partition
             order by offset
             rows between unbounded preceding and 1 preceding
-        ) as _newest_before
+        ) as _lh_newest_before
     from (
         select {{ '/*+ coalesce(1) */' if is_small }} topic, partition, offset, timestamp, landed_at
         from {{ payloads }}

@@ -8,7 +8,7 @@
       seconds: the retention time.
       sequence: the sequence number up to which all tables of namespaces have read the table.
 #}
-select *, _last_updated_sequence_number as _sequence
+select *, _last_updated_sequence_number as _lh_sequence
 from {{ deleted_keys }}
 where
     recorded_at < timestamp '{{ as_of }}' - make_dt_interval(0, 0, 0, {{ seconds }})

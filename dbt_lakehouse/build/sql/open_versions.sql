@@ -1,5 +1,5 @@
 {#
-  The open versions of the keys with new events, and `_known_time`: no state of a version's key
+  The open versions of the keys with new events, and `_lh_known_time`: no state of a version's key
   begins later. It is null if the history alone can't tell.
 
   Arguments:
@@ -12,10 +12,10 @@ select
     *,
     {% if fold.track_columns is none %}
     {# A version without a source time may begin at the next event's time, as may earlier ones. #}
-    if(_occurred_at is null, null, valid_from) as _known_time
+    if(_occurred_at is null, null, valid_from) as _lh_known_time
     {% else %}
     {# Several events, of which the last need not have the latest time. #}
-    cast(null as timestamp) as _known_time
+    cast(null as timestamp) as _lh_known_time
     {% endif %}
 from {{ own }}
 left semi join {{ news }} using ({{ fold.key_list }})

@@ -11,16 +11,16 @@ coalesce(
     {{ position }}.event_index < 0
     and {{ behind }}._operation = 'snapshot'
     and coalesce(size({{ behind }}._unchanged_columns) <= 0, true)
-    and coalesce({{ behind }}._guard_time >= {{ time }}, true),
+    and coalesce({{ behind }}._lh_guard_time >= {{ time }}, true),
     false
 )
 {%- endmacro %}
 
 {#
   The events of a log in the order in which a key's rows follow each other (fold.sql): common table
-  expressions up to `ranked`, which has the columns of event_parts.log_events, `_epoch` (the number
-  of truncates before, in a log of one source table), `_is_end` (whether a truncate caused it) and
-  `_rank`, by key. A truncate is a delete of each key that it deleted.
+  expressions up to `ranked`, which has the columns of event_parts.log_events, `_lh_epoch` (the
+  number of truncates before, in a log of one source table), `_lh_is_end` (whether a truncate caused
+  it) and `_lh_rank`, by key. A truncate is a delete of each key that it deleted.
 
   Arguments:
       fold: the Fold.
@@ -36,15 +36,15 @@ log_events as (
 events as (
     select
         *,
-        0 as _epoch,
-        false as _is_end
+        0 as _lh_epoch,
+        false as _lh_is_end
     from log_events
 ),
 {% elif fold.several_sources %}
 placed as (
     select
         *,
-        {{ parts.is_effective(fold.key) | indent(8) }} as _is_effective
+        {{ parts.is_effective(fold.key) | indent(8) }} as _lh_is_effective
     from log_events
 ),
 
@@ -54,30 +54,30 @@ own as (
         lag(_operation) over (
             partition by {{ fold.key_list }}
             order by _position
-        ) as _operation_before,
-        lead(struct(_source, _operation, _guard_time, _unchanged_columns)) over (
+        ) as _lh_operation_before,
+        lead(struct(_source, _operation, _lh_guard_time, _unchanged_columns)) over (
             partition by {{ fold.key_list }}
             order by _position
-        ) as _behind
+        ) as _lh_behind
     from placed
-    where _is_effective
+    where _lh_is_effective
 ),
 
 events as (
     select
-        * except (_operation, _is_effective, _operation_before, _behind),
+        * except (_operation, _lh_is_effective, _lh_operation_before, _lh_behind),
         if(_operation = 'truncate', 'delete', _operation) as _operation,
-        0 as _epoch,
-        false as _is_end
+        0 as _lh_epoch,
+        false as _lh_is_end
     from own
     -- A second truncate in a row takes nothing away, and its time is none of the key's.
     where not (
         _operation = 'truncate'
         and (
-            _operation_before <=> 'truncate'
+            _lh_operation_before <=> 'truncate'
             or (
-                _behind._source <=> _source
-                and {{ is_read('_position', '_guard_time', '_behind') | indent(16) }}
+                _lh_behind._source <=> _source
+                and {{ is_read('_position', '_lh_guard_time', '_lh_behind') | indent(16) }}
             )
         )
     )
@@ -87,8 +87,8 @@ truncates as (
     select
         array_sort(collect_list(struct(
             _position,
-            {{ parts.known_time() | indent(12) }} as _time
-        ))) as _all
+            {{ parts.known_time() | indent(12) }} as _lh_time
+        ))) as _lh_all
     from {{ log }} as changes
     -- A truncate has no key; by that, statistics spare the files without any.
     where {{ fold.key[0] }} is null and _operation = 'truncate'
@@ -97,49 +97,52 @@ truncates as (
 placed as (
     select
         log_events.*,
-        filter(_all, truncate -> truncate._position < log_events._position) as _before,
-        filter(_all, truncate -> truncate._position > log_events._position) as _after,
-        lead(struct(_position, _operation, _guard_time, _unchanged_columns)) over (
+        filter(_lh_all, truncate -> truncate._position < log_events._position) as _lh_before,
+        filter(_lh_all, truncate -> truncate._position > log_events._position) as _lh_after,
+        lead(struct(_position, _operation, _lh_guard_time, _unchanged_columns)) over (
             partition by {{ fold.key_list }}
             order by _position
-        ) as _behind
+        ) as _lh_behind
     from log_events
     cross join truncates
 ),
 
 events as (
     select
-        * except (_before, _after, _behind),
-        size(_before) as _epoch,
-        false as _is_end
+        * except (_lh_before, _lh_after, _lh_behind),
+        size(_lh_before) as _lh_epoch,
+        false as _lh_is_end
     from placed
     {% if fold.order_by_source_time %}
-    where coalesce(_guard_time >= try_element_at(_before, -1)._time, true)
+    where coalesce(_lh_guard_time >= try_element_at(_lh_before, -1)._lh_time, true)
     {% endif %}
     union all
     select
         {{ fold.key_list }},
         {{ parts.no_columns(fold.columns) | indent(8) }}
         'delete' as _operation,
-        _end._time as _occurred_at,
-        _end._time as _guard_time,
-        _end._position,
+        _lh_end._lh_time as _occurred_at,
+        _lh_end._lh_time as _lh_guard_time,
+        _lh_end._position,
         cast(null as timestamp) as _expires_at,
-        false as _is_state,
-        false as _is_clock_ahead,
+        false as _lh_is_state,
+        false as _lh_is_clock_ahead,
         cast(null as array<string>) as _unchanged_columns,
-        _epoch,
-        true as _is_end
+        _lh_epoch,
+        true as _lh_is_end
     from (
-        select {{ fold.key_list }}, get(_after, 0) as _end, size(_before) as _epoch
+        select {{ fold.key_list }}, get(_lh_after, 0) as _lh_end, size(_lh_before) as _lh_epoch
         from placed
         where
             -- Of the key's last event before it.
-            size(_after) > 0
-            and coalesce(_behind._position > _after[0]._position, true)
+            size(_lh_after) > 0
+            and coalesce(_lh_behind._position > _lh_after[0]._position, true)
             and not (
-                coalesce(_behind._position < get(_after, 1)._position, true)
-                and {{ is_read('_after[0]._position', '_after[0]._time', '_behind') | indent(16) }}
+                coalesce(_lh_behind._position < get(_lh_after, 1)._position, true)
+                and {{
+                    is_read('_lh_after[0]._position', '_lh_after[0]._lh_time', '_lh_behind')
+                    | indent(16)
+                }}
             )
     )
 ),
@@ -151,13 +154,13 @@ timed as (
         *,
         -- An event without a time comes after all that the log has before it.
         coalesce(
-            _guard_time,
-            max(_guard_time) over (
-                partition by {{ fold.key_list }}, _epoch
+            _lh_guard_time,
+            max(_lh_guard_time) over (
+                partition by {{ fold.key_list }}, _lh_epoch
                 order by _position
                 rows between unbounded preceding and 1 preceding
             )
-        ) as _time
+        ) as _lh_time
     from events
 ),
 
@@ -168,8 +171,9 @@ ranked as (
         row_number() over (
             partition by {{ fold.key_list }}
             order by
-                {{ '_epoch, _is_end, _time nulls first, ' if fold.order_by_source_time }}_position
-        ) as _rank
+                {{ '_lh_epoch, _lh_is_end, _lh_time nulls first,' if fold.order_by_source_time }}
+                _position
+        ) as _lh_rank
     from {{ 'timed' if fold.order_by_source_time else 'events' }}
 )
 {%- endmacro %}

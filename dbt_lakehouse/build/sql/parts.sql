@@ -181,7 +181,7 @@ named_struct(
 {% macro begins_life(key, order) %}
 coalesce(
     lag(_expires_at) over (partition by {{ key | join(', ') }} order by {{ order }})
-    <= coalesce(_guard_time, _position.log_time),
+    <= coalesce(_lh_guard_time, _position.log_time),
     false
 )
 {%- endmacro %}

@@ -25,7 +25,7 @@ using (
         from {{ folded }}
     )
 
-    select * except (_row), true as _is_end
+    select * except (_row), true as _lh_is_end
     from held
     left anti join folded using (_row)
     union all
@@ -34,7 +34,7 @@ using (
     left anti join held using (_row)
 ) as source
 on
-    source._is_end
+    source._lh_is_end
     {% for column in key + ['valid_from', 'recorded_from'] %}
     and target.{{ column }} <=> source.{{ column }}
     {% endfor %}
@@ -44,6 +44,6 @@ when matched and target.recorded_from >= {{ now }} then delete
 when matched then update set
     recorded_to = {{ now }},
     is_current = false
-when not matched and not source._is_end then insert
+when not matched and not source._lh_is_end then insert
     ({{ columns | join(', ') }}, recorded_from, recorded_to)
 values (source.{{ columns | join(', source.') }}, {{ now }}, null)

@@ -37,7 +37,7 @@ cast(filter(array(
 {%- endmacro %}
 
 {#
-  The changes of a log in the references' form: the key columns, and `_change`.
+  The changes of a log in the references' form: the key columns, and `_lh_change`.
 
   Arguments:
       fold: the Fold.
@@ -83,7 +83,7 @@ select
 from log
 where _previous_key is not null
 union all
-select {{ fold.key_list }}, _change
+select {{ fold.key_list }}, _lh_change
 from (
     select {{ fold.key_list }} from log
     union
@@ -127,5 +127,5 @@ struct(
     {{ (values or 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')') | indent }},
     {{ (unchanged or 'cast(array() as array<int>)') | indent }},
     {{ 'to_json(_source)' if fold.several_sources else 'cast(null as string)' }}
-) as _change
+) as _lh_change
 {%- endmacro %}

@@ -31,16 +31,16 @@ union
 -- Only the log has the columns of an absent key.
 select {{ fold.key_list }}
 from (
-    select {{ fold.key_list }}, {{ parts.record_key(fold.key) | indent(8) }} as _record_key
+    select {{ fold.key_list }}, {{ parts.record_key(fold.key) | indent(8) }} as _lh_record_key
     from {{ log }}
 )
 left semi join (
-    select record_key as _record_key
+    select record_key as _lh_record_key
     from {{ remembered }} as remembered
     where
         scope = {{ scope | literal }}
         and {{ parts.position('remembered', fold.order_by) | indent(8) }} > {{ position }}
-) using (_record_key)
+) using (_lh_record_key)
 {% set union.word = 'union all' %}
 {% endif %}
 {% if truncates %}
@@ -54,7 +54,7 @@ left semi join {{ truncates }} as truncates
 union all
 select {{ fold.key_list }}
 from {{ states }}
-where _first_position < (select max(_position) from {{ truncates }})
+where _lh_first_position < (select max(_position) from {{ truncates }})
 {% endif %}
 {% set union.word = 'union all' %}
 {% endif %}

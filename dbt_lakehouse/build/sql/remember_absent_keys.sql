@@ -21,9 +21,9 @@ select
         {{ parts.record_key(key) | indent(8) }} as record_key,
         _max_occurred_at as max_occurred_at,
         {{ parts.remembered('_position', by_source) | indent(8) }} as position,
-        {{ parts.remembered('_null_position', by_source) | indent(8) }} as null_position,
+        {{ parts.remembered('_lh_null_position', by_source) | indent(8) }} as null_position,
         {{ '_position.source' if by_source else 'cast(null as string)' }} as source_place,
-        _live
+        _lh_live
     -- Of a key without an applied event there is nothing to keep: the truncate is kept.
     from (select * from {{ states }} where _position is not null)
 {%- endset %}
@@ -48,7 +48,7 @@ select
     timestamp '{{ as_of }}'
 from (
     {{ absent }}
-    where not _live
+    where not _lh_live
 )
 {% else %}
 merge into {{ deleted_keys }} as target
@@ -56,13 +56,13 @@ using (
     {{ absent }}
 ) as source
 on target.scope = {{ scope | literal }} and target.record_key = source.record_key
-when matched and (not source._live or {{ is_newer }}) then update set
+when matched and (not source._lh_live or {{ is_newer }}) then update set
     max_occurred_at = source.max_occurred_at,
     position = source.position,
     null_position = source.null_position,
     source_place = source.source_place,
     recorded_at = timestamp '{{ as_of }}'
-when not matched and not source._live then insert
+when not matched and not source._lh_live then insert
     (scope, record_key, max_occurred_at, position, null_position, source_place, recorded_at)
 values (
     {{ scope | literal }}, source.record_key, source.max_occurred_at, source.position,

@@ -10,7 +10,7 @@
 #}
 {% set rows %}
 (
-    select {{ columns | join(', ') }}, true as _is_there from {{ folded }}
+    select {{ columns | join(', ') }}, true as _lh_is_there from {{ folded }}
     union all
     select {{ columns | join(', ') }}, false
     from {{ own }} as own
@@ -23,5 +23,5 @@
 )
 {%- endset %}
 {{ parts.merge_rows(
-    table, rows, identity, columns, '_is_there', parts.columns_differ(columns), 'true'
+    table, rows, identity, columns, '_lh_is_there', parts.columns_differ(columns), 'true'
 ) }}

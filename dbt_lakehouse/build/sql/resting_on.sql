@@ -6,10 +6,10 @@
       resting: a relation of the places found so far.
       key: the log's key, quoted.
 #}
-select _place from {{ resting }}
+select _lh_place from {{ resting }}
 union
-select _place from {{ updates }} as updates
+select _lh_place from {{ updates }} as updates
 left semi join (
-    select * from {{ updates }} left semi join {{ resting }} using (_place)
+    select * from {{ updates }} left semi join {{ resting }} using (_lh_place)
 ) as others
     on {{ key_update_parts.has_old_key(key, 'others', 'updates') }}

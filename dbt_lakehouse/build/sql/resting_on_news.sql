@@ -8,11 +8,13 @@
       by_source: whether the log is ordered by its source: then what was changed earlier may be sent
           at any time.
 #}
-select _place from {{ updates }}
+select _lh_place from {{ updates }}
 {# Not by positions: those that a source says may have been given since. #}
-left semi join (select {{ key_update_parts.place() }} as _place from {{ news }}) using (_place)
+left semi join (
+    select {{ key_update_parts.place() }} as _lh_place from {{ news }}
+) using (_lh_place)
 union
-select _place from {{ updates }} as updates
+select _lh_place from {{ updates }} as updates
 left semi join {{ news }} as news
     on
         {{ key_update_parts.has_old_key(key, 'news', 'updates') }}
@@ -27,7 +29,7 @@ left semi join {{ news }} as news
         {% endif %}
 union
 -- A truncate may have taken any old key's row away.
-select _place from {{ updates }}
+select _lh_place from {{ updates }}
 where exists (
     select 1 from {{ news }} as news
     where {{ key[0] }} is null and _operation = 'truncate'

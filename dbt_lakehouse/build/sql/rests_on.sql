@@ -7,7 +7,7 @@
       columns: the log's value columns, quoted.
 #}
 select
-    _place,
+    _lh_place,
     coalesce(
         {% for column in columns %}
         {{ column }}.rests_on{{ ',' if not loop.last }}

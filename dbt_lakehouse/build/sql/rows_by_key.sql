@@ -9,5 +9,5 @@
 select /*+ repartition_by_range({{ ranges }}, {{ key | join(', ') }}) */
     {{ columns | join(', ') }}
 from {{ states }}
-where _live
+where _lh_live
 sort by {{ key | join(', ') }}

@@ -8,16 +8,16 @@
 #}
 named_struct(
     'keys', count(*),
-    'events', coalesce(sum(_events), 0),
-    'clock_ahead', coalesce(sum(_clock_ahead), 0),
-    'late_events', coalesce(sum(_late_events), 0),
+    'events', coalesce(sum(_lh_events), 0),
+    'clock_ahead', coalesce(sum(_lh_clock_ahead), 0),
+    'late_events', coalesce(sum(_lh_late_events), 0),
     'expired', count_if(_expires_at <= timestamp '{{ as_of }}'),
-    'absent', count_if(not _live and _position is not null),
+    'absent', count_if(not _lh_live and _position is not null),
     'possibly_late', count_if({{ is_late | indent }}),
-    'leaving', count_if(_leaves_columns),
-    'reinserted', count_if(_is_reinserted),
+    'leaving', count_if(_lh_leaves_columns),
+    'reinserted', count_if(_lh_is_reinserted),
     'reinserted_at', to_json(max(if(
-        _is_reinserted,
+        _lh_is_reinserted,
         struct(_position.topic, _position.partition, _position.offset),
         null
     ))),

@@ -10,5 +10,5 @@ select
     cast(
         max(greatest(position.log_time, null_position.log_time, max_occurred_at)) as string
     ) as horizon,
-    max(if(scope like 'aerospike:%', _sequence, null)) as sequence
+    max(if(scope like 'aerospike:%', _lh_sequence, null)) as sequence
 from {{ old }}

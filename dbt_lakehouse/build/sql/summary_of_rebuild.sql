@@ -7,18 +7,18 @@
       deleted_keys: the table of remembered states, read under `scopes`.
 #}
 select
-    count_if(_live) as live,
-    count_if(not _live) as absent,
+    count_if(_lh_live) as live,
+    count_if(not _lh_live) as absent,
     unix_micros(max(log_time)) as log_time,
     unix_micros(max(time)) as time,
-    count_if(_is_reinserted) as reinserted,
-    to_json(max(if(_is_reinserted, place, null))) as reinserted_at
+    count_if(_lh_is_reinserted) as reinserted,
+    to_json(max(if(_lh_is_reinserted, place, null))) as reinserted_at
 from (
     select
-        if(_position is null, null, _live) as _live,
+        if(_position is null, null, _lh_live) as _lh_live,
         _position.log_time,
         _max_occurred_at as time,
-        _is_reinserted,
+        _lh_is_reinserted,
         struct(_position.topic, _position.partition, _position.offset) as place
     from {{ states }}
     union all

@@ -16,7 +16,7 @@ using (
     -- A row whose values are others' has one for each of them.
     with of_others as (
         select
-            sources.place as _place,
+            sources.place as _lh_place,
             {% for column in columns %}
             max_by(
                 found.{{ column }},
@@ -26,26 +26,26 @@ using (
             ) as {{ column }}{{ ',' if not loop.last }}
             {% endfor %}
         from {{ sources }} as sources
-        inner join {{ found }} as found on sources.source = found._place
+        inner join {{ found }} as found on sources.source = found._lh_place
         group by sources.place
     ),
 
     known as (
         select
-            found._place,
+            found._lh_place,
             {% for column in columns %}
             if(
                 found.{{ column }}.rests_on is null, found.{{ column }}, of_others.{{ column }}
             ) as {{ column }}{{ ',' if not loop.last }}
             {% endfor %}
         from {{ found }} as found
-        left join of_others on found._place = of_others._place
+        left join of_others on found._lh_place = of_others._lh_place
     ),
 
     told as (
         select
             log.*,
-            struct(known.*) as _known,
+            struct(known.*) as _lh_known,
             array_remove(
                 array(
                     {% for column in columns %}
@@ -58,12 +58,12 @@ using (
                     {% endfor %}
                 ),
                 ''
-            ) as _unknown
+            ) as _lh_unknown
         from (
-            select *, {{ key_update_parts.place() }} as _place from {{ own }}
+            select *, {{ key_update_parts.place() }} as _lh_place from {{ own }}
             where _key_update.key_before.{{ key[0] }} is not null
         ) as log
-        inner join known on log._place = known._place
+        inner join known on log._lh_place = known._lh_place
     )
 
     select
@@ -71,14 +71,14 @@ using (
         {% for column in columns %}
         if(
             array_contains(_key_update.columns, {{ column.strip('`') | literal }}),
-            _known.{{ column }}.value,
+            _lh_known.{{ column }}.value,
             {{ column }}
         ) as {{ column }},
         {% endfor %}
-        _unknown as _unchanged_columns,
+        _lh_unknown as _unchanged_columns,
         filter(_misfits, misfit -> not array_contains(_key_update.columns, misfit.column))
         || transform(
-            _unknown,
+            _lh_unknown,
             column -> named_struct('column', column, 'text', '__debezium_unavailable_value')
         )
         -- What did not fit in the old key's row is told, and filled later, in this one too.
@@ -87,7 +87,7 @@ using (
                 {% for column in columns %}
                 named_struct(
                     'column', {{ column.strip('`') | literal }},
-                    'text', _known.{{ column }}.text
+                    'text', _lh_known.{{ column }}.text
                 ){{ ',' if not loop.last }}
                 {% endfor %}
             ),

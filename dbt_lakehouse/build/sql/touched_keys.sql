@@ -21,5 +21,5 @@ where _namespace = {{ fold.namespace | literal }}
 union all
 select _digest
 from ({{ event_parts.remembered_deletes(fold.namespace, remembered, sequence) | indent }})
-where _is_new
+where _lh_is_new
 {% endif %}

@@ -1,5 +1,5 @@
 {#
-  Truncates as a relation: `_position`, `_time`, and in a log of several source tables `_source`.
+  Truncates as a relation: `_position`, `_lh_time`, and in a log of several source tables `_source`.
 
   Arguments:
       truncates: fold.Truncate.
@@ -9,18 +9,18 @@
 {% if truncates %}
 select
     _position,
-    _time
+    _lh_time
     {{- ", from_json(source, 'database string, schema string, table string') as _source"
         if several_sources }}
 from values
     {% for each in truncates %}
     ({{ each.source | literal }}, {{ each.position }}, {{ each.time }}){{ ',' if not loop.last }}
     {% endfor %}
-    as truncates (source, _position, _time)
+    as truncates (source, _position, _lh_time)
 {% else %}
 select
     cast(null as {{ position_type }}) as _position,
-    cast(null as timestamp) as _time
+    cast(null as timestamp) as _lh_time
     {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
         if several_sources }}
 where false

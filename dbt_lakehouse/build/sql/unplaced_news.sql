@@ -6,8 +6,8 @@
       judged: the relation of judged_news.sql.
 #}
 select
-    count_if(_before) as late,
-    count_if(_unknown) as unplaced,
-    unix_micros(min(_first_position.log_time) filter (where _unknown)) as log_time,
-    unix_micros(min(_first_time) filter (where _unknown)) as time
+    count_if(_lh_before) as late,
+    count_if(_lh_unknown) as unplaced,
+    unix_micros(min(_lh_first_position.log_time) filter (where _lh_unknown)) as log_time,
+    unix_micros(min(_lh_first_time) filter (where _lh_unknown)) as time
 from {{ judged }}

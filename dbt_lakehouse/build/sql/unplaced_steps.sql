@@ -10,22 +10,24 @@
 with firsts as (
     select
         _row,
-        min(_position) as _first_position,
-        bool_or(_position.log_time is null) as _unsaid
+        min(_position) as _lh_first_position,
+        bool_or(_position.log_time is null) as _lh_unsaid
     from {{ news }}
     group by _row
 ),
 
 known as (
-    select _row, max(_position) as _known_position
+    select _row, max(_position) as _lh_known_position
     from {{ own }}
     left semi join firsts using (_row)
     group by _row
 )
 
 select
-    count_if(_unsaid or coalesce(_first_position <= _known_position, false)) as late,
-    count_if(_known_position is null) as unplaced,
-    unix_micros(min(_first_position.log_time) filter (where _known_position is null)) as log_time
+    count_if(_lh_unsaid or coalesce(_lh_first_position <= _lh_known_position, false)) as late,
+    count_if(_lh_known_position is null) as unplaced,
+    unix_micros(
+        min(_lh_first_position.log_time) filter (where _lh_known_position is null)
+    ) as log_time
 from firsts
 left join known using (_row)

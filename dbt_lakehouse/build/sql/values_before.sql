@@ -13,7 +13,7 @@
 #}
 {% set key_list = key | join(', ') %}
 with updates as (
-    select * from {{ updates }} left semi join {{ resting }} using (_place)
+    select * from {{ updates }} left semi join {{ resting }} using (_lh_place)
 ),
 
 deletes as (
@@ -26,7 +26,7 @@ probes as (
         {% for column in key %}
         updates._key_update.key_before.{{ column }},
         {% endfor %}
-        updates._place,
+        updates._lh_place,
         coalesce(
             if(
                 updates._key_update.change is not null,
@@ -44,21 +44,21 @@ probes as (
             {{ key_update_parts.has_old_key(key, 'deletes', 'updates') }}
             and deletes._key_update.id = updates._key_update.id
             and deletes._key_update.change <=> updates._key_update.change
-    group by updates._key_update, updates._place, updates._position
+    group by updates._key_update, updates._lh_place, updates._position
 ),
 
 events as (
     select
         {{ (key + columns) | join(', ') }},
-        {{ key_update_parts.place() }} as _place,
+        {{ key_update_parts.place() }} as _lh_place,
         _operation,
         _position,
         {{ '_source,' if several_sources }}
         _unchanged_columns,
         _misfits,
-        _key_update.columns as _columns,
-        struct(_operation, _key_update.id) as _change,
-        {{ parts.known_time() | indent(8) }} as _time
+        _key_update.columns as _lh_columns,
+        struct(_operation, _key_update.id) as _lh_change,
+        {{ parts.known_time() | indent(8) }} as _lh_time
     from {{ log }}
     left semi join probes using ({{ key_list }})
     where _operation in ({{ operations_of_rows }})
@@ -67,22 +67,22 @@ events as (
     select
         {{ key_list }},
         {{ parts.no_columns(columns) | indent(8) }}
-        _place,
+        _lh_place,
         'truncate' as _operation,
         _position,
         {{ '_source,' if several_sources }}
         null as _unchanged_columns,
         null as _misfits,
-        null as _columns,
-        null as _change,
-        _time
+        null as _lh_columns,
+        null as _lh_change,
+        _lh_time
     from (select distinct {{ key_list }} from probes)
     cross join (
         select
-            {{ key_update_parts.place() }} as _place,
+            {{ key_update_parts.place() }} as _lh_place,
             _position,
             {{ '_source,' if several_sources }}
-            {{ parts.known_time() | indent(12) }} as _time
+            {{ parts.known_time() | indent(12) }} as _lh_time
         from {{ log }}
         where {{ key[0] }} is null and _operation = 'truncate'
     )
@@ -91,10 +91,10 @@ events as (
 own as (
     {% if several_sources %}
     select * from (
-        select *, {{ parts.is_effective(key) | indent(8) }} as _is_effective
+        select *, {{ parts.is_effective(key) | indent(8) }} as _lh_is_effective
         from events
     )
-    where _is_effective
+    where _lh_is_effective
     {% else %}
     select * from events
     {% endif %}
@@ -106,77 +106,79 @@ epochs as (
         count_if(_operation = 'truncate') over (
             partition by {{ key_list }}
             order by _position
-        ) as _epoch
+        ) as _lh_epoch
     from own
 ),
 
 applied as (
     select
         epochs.*,
-        resting._place is not null as _is_resting,
+        resting._lh_place is not null as _lh_is_resting,
         {% if order_by_source_time %}
         -- One that is late by its time is rejected; a truncate begins anew.
         coalesce(
-            _time >= max(_time) over (
-                partition by {{ key_list }}, _epoch
+            _lh_time >= max(_lh_time) over (
+                partition by {{ key_list }}, _lh_epoch
                 order by _position
                 rows between unbounded preceding and 1 preceding
             ),
             true
-        ) as _in_time
+        ) as _lh_in_time
         {% else %}
-        true as _in_time
+        true as _lh_in_time
         {% endif %}
     from epochs
-    left join {{ resting }} as resting on epochs._place = resting._place
+    left join {{ resting }} as resting on epochs._lh_place = resting._lh_place
 ),
 
 placed as (
     select
         {{ (key + columns) | join(', ') }},
-        _place,
+        _lh_place,
         _operation,
         _position,
         _unchanged_columns,
         _misfits,
-        _columns,
-        _is_resting,
-        false as _is_probe,
-        _change,
-        lead(_change) over (partition by {{ key_list }} order by _position) as _next
+        _lh_columns,
+        _lh_is_resting,
+        false as _lh_is_probe,
+        _lh_change,
+        lead(_lh_change) over (partition by {{ key_list }} order by _position) as _lh_next
     from applied
-    where _in_time
+    where _lh_in_time
     union all
     select
         {{ key_list }},
         {{ parts.no_columns(columns) | indent(8) }}
-        _place,
+        _lh_place,
         null as _operation,
         _position,
         null as _unchanged_columns,
         null as _misfits,
-        null as _columns,
-        false as _is_resting,
-        true as _is_probe,
-        null as _change,
-        null as _next
+        null as _lh_columns,
+        false as _lh_is_resting,
+        true as _lh_is_probe,
+        null as _lh_change,
+        null as _lh_next
     from probes
 ),
 
 told as (
     select
-        _is_probe,
-        _place,
+        _lh_is_probe,
+        _lh_place,
         {% for column in columns %}
         last(
             case
-                when _is_probe then null
+                when _lh_is_probe then null
                 -- The tombstone behind a rewritten delete is a second one of the same key update.
-                when _operation = 'delete' and _next = _change then null
+                when _operation = 'delete' and _lh_next = _lh_change then null
                 when _operation in ('delete', 'truncate')
                     then {{ key_update_parts.value_before() | indent(20) }}
-                when _is_resting and array_contains(_columns, {{ column.strip('`') | literal }})
-                    then {{ key_update_parts.value_before(rests_on='_place') | indent(20) }}
+                when
+                    _lh_is_resting
+                    and array_contains(_lh_columns, {{ column.strip('`') | literal }})
+                    then {{ key_update_parts.value_before(rests_on='_lh_place') | indent(20) }}
                 when not {{ parts.is_unchanged(column) }}
                     then {{ key_update_parts.value_before(column, misfit=column) | indent(20) }}
                 when _operation in ('snapshot', 'insert')
@@ -185,11 +187,11 @@ told as (
             true
         ) over (
             partition by {{ key_list }}
-            order by _position, not _is_probe
+            order by _position, not _lh_is_probe
             rows between unbounded preceding and 1 preceding
         ) as {{ column }}{{ ',' if not loop.last }}
         {% endfor %}
     from placed
 )
 
-select * from told where _is_probe
+select * from told where _lh_is_probe

@@ -26,17 +26,20 @@ ordered as (
 
     select
         *,
-        max(if(_operation <> 'delete', struct(_rank, _epoch), null)) over (
+        max(if(_operation <> 'delete', struct(_lh_rank, _lh_epoch), null)) over (
             partition by {{ fold.key_list }}
-        ) as _last_write
+        ) as _lh_last_write
     from ranked
 ),
 
 last_lives as (
     select
-        * except ({{ '_time, ' if fold.order_by_source_time }}_epoch, _is_end, _rank, _last_write)
+        * except (
+            {{ '_lh_time,' if fold.order_by_source_time }}
+            _lh_epoch, _lh_is_end, _lh_rank, _lh_last_write
+        )
     from ordered
-    where _rank <= _last_write._rank and _epoch = _last_write._epoch
+    where _lh_rank <= _lh_last_write._lh_rank and _lh_epoch = _lh_last_write._lh_epoch
 ),
 
 last_rows as (
@@ -46,17 +49,17 @@ last_rows as (
 ends as (
     select
         {{ fold.key_list }},
-        max(_guard_time) as _newest_time,
+        max(_lh_guard_time) as _lh_newest_time,
         min_by(
             struct(
                 {{ (fold.columns + ['_occurred_at', '_position']) | join(', ') }},
-                coalesce(_guard_time, _position.log_time) as _time
+                coalesce(_lh_guard_time, _position.log_time) as _lh_time
             ),
-            _rank
+            _lh_rank
         ) filter (
             -- Without a write, a truncate has taken nothing away.
-            where _rank > _last_write._rank or (_last_write is null and not _is_end)
-        ) as _end
+            where _lh_rank > _lh_last_write._lh_rank or (_lh_last_write is null and not _lh_is_end)
+        ) as _lh_end
     from ordered
     group by {{ fold.key_list }}
 ),
@@ -65,21 +68,23 @@ deleted as (
     select
         {{ fold.key_list }},
         {% for column in fold.columns %}
-        if(last_rows._position is null, _end.{{ column }}, last_rows.{{ column }}) as {{ column }},
+        if(
+            last_rows._position is null, _lh_end.{{ column }}, last_rows.{{ column }}
+        ) as {{ column }},
         {% endfor %}
         -- What finds the row expired has deleted nothing.
         if(
-            _end is null or coalesce(last_rows._expires_at <= _end._time, false),
+            _lh_end is null or coalesce(last_rows._expires_at <= _lh_end._lh_time, false),
             struct(last_rows._occurred_at, last_rows._position),
-            struct(_end._occurred_at, _end._position)
-        ) as _by,
-        _newest_time,
+            struct(_lh_end._occurred_at, _lh_end._position)
+        ) as _lh_by,
+        _lh_newest_time,
         last_rows._expires_at,
         -- Neither is null of a live row alone.
-        coalesce(least(_end._time, last_rows._expires_at), timestamp_micros(0)) as _deleted_at
+        coalesce(least(_lh_end._lh_time, last_rows._expires_at), timestamp_micros(0)) as _deleted_at
     from ends
     left join last_rows using ({{ fold.key_list }})
-    where _end is not null or last_rows._position is not null
+    where _lh_end is not null or last_rows._position is not null
 )
 
 select
@@ -89,9 +94,9 @@ from live
 union all
 select
     {{ (fold.key + fold.columns) | join(', ') }},
-    _by._occurred_at,
-    _newest_time as _max_occurred_at,
-    _by._position,
+    _lh_by._occurred_at,
+    _lh_newest_time as _max_occurred_at,
+    _lh_by._position,
     {% if fold.namespace %}
     _expires_at,
     {% endif %}

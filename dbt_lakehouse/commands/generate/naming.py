@@ -119,7 +119,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict
             name = "column"
         elif name[0].isdigit():
             name = f"c_{name}"
-        elif _is_technical(name.lower()):
+        elif columns.is_reserved(name):
             name = f"source{name}"
         number, unique = 2, name
         while unique.lower() in used:
@@ -128,11 +128,6 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict
         used.add(unique.lower())
         names[field] = unique
     return names
-
-
-def _is_technical(name: str) -> bool:
-    # A name that begins with `_is_` may become that of a step.
-    return name.startswith("_is_") or name.lower() in columns.RESERVED
 
 
 def needs_quotes(column: str) -> bool:

@@ -72,8 +72,8 @@ def live_keys(
         moment = "now()" if as_of is None else f"timestamptz {sql_literal(as_of + '+00')}"
         conditions.append(f"(_expires_at is null or _expires_at > {moment})")
     late = (
-        f"qualify _time is null or _time >= coalesce(max(_time) over (partition by {keys}"
-        " order by _place rows between unbounded preceding and 1 preceding), _time)"
+        f"qualify _lh_time is null or _lh_time >= coalesce(max(_lh_time) over (partition by {keys}"
+        " order by _lh_place rows between unbounded preceding and 1 preceding), _lh_time)"
         if by_time
         else ""
     )
@@ -83,20 +83,20 @@ def live_keys(
         applied as (select * from events {late}),
         decided as (
             select {keys}, unnest(max_by(
-                struct_pack(_operation, _expires_at, _place, _source), _place
+                struct_pack(_operation, _expires_at, _lh_place, _source), _lh_place
             ))
             from applied
             group by {keys}
         ),
         must as (
-            select {keys}, {" and ".join(conditions)} as _is_live from decided
+            select {keys}, {" and ".join(conditions)} as _lh_is_live from decided
         ),
-        held as (select distinct {keys}, true as _is_held from {gold})
+        held as (select distinct {keys}, true as _lh_is_held from {gold})
         select
-            count(must._is_live),
-            count(*) filter (where must._is_live),
-            count(*) filter (where must._is_live and held._is_held is null),
-            count(*) filter (where held._is_held and not coalesce(must._is_live, false))
+            count(must._lh_is_live),
+            count(*) filter (where must._lh_is_live),
+            count(*) filter (where must._lh_is_live and held._lh_is_held is null),
+            count(*) filter (where held._lh_is_held and not coalesce(must._lh_is_live, false))
         from must full join held using ({keys})
         """
     )
@@ -112,7 +112,7 @@ def _events(
     order: str,
 ) -> str:
     """The events of all keys: key, operation, time, expiry, place and source table."""
-    rest = f"{_KNOWN_TIME} as _time, {{}} as _expires_at, {order} as _place, {source}"
+    rest = f"{_KNOWN_TIME} as _lh_time, {{}} as _expires_at, {order} as _lh_place, {source}"
     rest = f"{rest} as _source"
     bare = rest.format("null::timestamptz")
     own = rest.format("_expires_at") if deletes is not None else bare
@@ -138,9 +138,9 @@ def _events(
 def _is_emptied(log: str, source: str, order: str) -> str:
     """Whether a truncate of a key's source table has come after its last event, as SQL."""
     return (
-        f"exists (select 1 from (select {order} as _behind, {source} as _emptied from {log}"
-        " where _operation = 'truncate') as truncates where _behind > _place"
-        " and _emptied is not distinct from _source)"
+        f"exists (select 1 from (select {order} as _lh_behind, {source} as _lh_emptied from {log}"
+        " where _operation = 'truncate') as truncates where _lh_behind > _lh_place"
+        " and _lh_emptied is not distinct from _source)"
     )
 
 

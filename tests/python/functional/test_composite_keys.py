@@ -47,9 +47,12 @@ COLUMNS: Final = {
     ),
 }
 # The first column of a key is what a run looks for rows by.
-DAYS: Final = Log("days", "days", {"day": "date", "at": "timestamp"}, {"note": "string"})
-MOMENTS: Final = Log("moments", "moments", {"at": "timestamp", "day": "date"}, {"note": "string"})
-DIARY: Final = Log("diary", "diary", {}, {"day": "date", "at": "timestamp", "note": "string"})
+# `_time` and `_rank` are like names of our steps, before their prefix.
+DAYS: Final = Log("days", "days", {"day": "date", "_time": "timestamp"}, {"_rank": "string"})
+MOMENTS: Final = Log(
+    "moments", "moments", {"_time": "timestamp", "day": "date"}, {"_rank": "string"}
+)
+DIARY: Final = Log("diary", "diary", {}, {"day": "date", "_time": "timestamp", "_rank": "string"})
 # The usual "no date", days that the Julian calendar has elsewhere, one that it lacks, and one that
 # Python lacks.
 OLD_DAYS: Final = ("0001-01-01", "1500-01-01", "1500-01-03", "1582-10-10", "+12000-01-01")
@@ -96,8 +99,8 @@ def change(
 
 def of_day(table: str, step: int, op: str, day: str, note: str) -> Message:
     """A change of the row of a day in one of the tables that have any."""
-    row = {"day": day, "at": f"{day}T00:00:00Z"}
-    image = {**row, "note": note}
+    row = {"day": day, "_time": f"{day}T00:00:00Z"}
+    image = {**row, "_rank": note}
     value = {"op": op, "before": image if op == "d" else None, "source": {"table": table}}
     value["after"] = None if op == "d" else image
     offset = step * len(OLD_DAYS) + OLD_DAYS.index(day)
@@ -195,12 +198,12 @@ def test_days_and_times_of_all_calendars_are_keys(readings: Readings) -> None:
     kept = [OLD_DAYS[0], *OLD_DAYS[2:]]
     for table in (*keyed, DIARY.name):
         rows = readings.lake.sql(
-            "select cast(day as string) as day, cast(unix_micros(at) as string) as at, note"
-            f" from gold.{table} order by day, at"
+            "select cast(day as string) as day, cast(unix_micros(_time) as string) as at, _rank"
+            f" from gold.{table} order by day, _time"
         )
         assert len(rows) == 4 == len({row["at"] for row in rows})
         assert {row["day"] for row in rows} == {*kept}
-        changed = {row["day"] for row in rows if row["note"] == "new"}
+        changed = {row["day"] for row in rows if row["_rank"] == "new"}
         assert changed == (set() if table == DIARY.name else {*OLD_DAYS[::2]})
     (versions,) = readings.lake.sql(
         "select count(*) as all, count_if(is_current) as current from gold.moments_history"
@@ -210,7 +213,7 @@ def test_days_and_times_of_all_calendars_are_keys(readings: Readings) -> None:
     nodes = read_manifest(readings.lake.load(captures=[], as_of=AS_OF)).nodes
     reader = readings.lake.reader()
     for day in OLD_DAYS:
-        given = json.dumps({"day": day, "at": f"{day}T00:00:00Z"})
+        given = json.dumps({"day": day, "_time": f"{day}T00:00:00Z"})
         for table in keyed:
             found = why(reader, keyed_table(nodes, table), given)
             assert found.key["day"] == day
@@ -318,7 +321,7 @@ def test_a_full_refresh_takes_a_table_back_to_an_earlier_format_version(
     readings: Readings,
 ) -> None:
     lake, gold = readings.lake, current_state(DAYS)
-    rows = "select cast(day as string) as day, note from gold.days order by all"
+    rows = "select cast(day as string) as day, _rank from gold.days order by all"
     before = lake.sql(rows)
     assert before and lake.properties("gold.days")["format-version"] == "3"
     earlier = '{{ config(tblproperties={"format-version": "2"}) }}'

@@ -483,7 +483,7 @@ def test_a_key_update_takes_values_from_before_all_deletes_of_its_own(session: L
         key=["id"],
         columns=["h"],
         updates="updates",
-        resting="(select _place from updates)",
+        resting="(select _lh_place from updates)",
         order_by_source_time=False,
         several_sources=False,
     )

@@ -152,7 +152,7 @@ class RecordedLake:
         return [*self.numbers] if "is_bigint" in sql else []
 
     def arrow(self, sql: str) -> pa.Table:
-        return pa.table({"_place": ["1"]})
+        return pa.table({"_lh_place": ["1"]})
 
     def hold(self, name: str, rows: pa.Table) -> None:
         self.done.append(("hold", name))

@@ -251,7 +251,7 @@ def test_which_events_are_a_logs(
         ({"keyless": True}, "it can have neither a key nor partial images"),
         ({"key": {}, "keyless": True, "partial": True}, "neither a key nor partial images"),
         ({"columns": {"_position": "string"}}, "a column can't be called _position"),
-        ({"columns": {"_Version": "string"}}, 'other": {"type": ..., "name": "_Version"}'),
+        ({"columns": {"_Row": "string"}}, 'other": {"type": ..., "name": "_Row"}'),
         ({"key": {"_row": "int"}}, "a column can't be called _row"),
         ({"columns": {"a`b": "string"}}, "a column can't be called a`b"),
         ({"columns": {"id": "string"}}, "can't have its column id twice"),
@@ -415,6 +415,7 @@ def test_a_keyless_log_has_all_columns_as_its_key() -> None:
 def test_reserved_names_are_of_the_models() -> None:
     assert all(name == name.lower() and name.startswith("_") for name in RESERVED)
     assert {"_position", "_last_updated_sequence_number"} <= RESERVED
+    assert not {each for each in RESERVED if each.startswith("_lh_")}
 
 
 def test_a_fold() -> None:

@@ -113,7 +113,7 @@ def _flags(*names: str) -> Iterator[dict[str, bool]]:
 
 def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each template that gold tables use, with arguments of every kind."""
-    deletes = "select _digest, _position, _occurred_at, true as _is_new from d"
+    deletes = "select _digest, _position, _occurred_at, true as _lh_is_new from d"
     deletes_or_none = deletes if fold.namespace else None
     for each in _flags("fills", "doubts", "only_live"):
         for truncates in ("t", None):

@@ -178,9 +178,9 @@ def test_a_keyless_table_s_update_names_the_row_before() -> None:
 def test_a_key_of_other_columns_is_told() -> None:
     log = Log(ORDERS.columns, ("id",), keys=(("id",),))
     after = image(id=1)
-    assert not row_of(Change("insert", None, after, image(id=1)), log)["_has_other_key"]
-    assert row_of(Change("insert", None, after, image(other=1)), log)["_has_other_key"]
-    assert not row_of(Change("insert", None, after), log)["_has_other_key"]
+    assert not row_of(Change("insert", None, after, image(id=1)), log)["_lh_has_other_key"]
+    assert row_of(Change("insert", None, after, image(other=1)), log)["_lh_has_other_key"]
+    assert not row_of(Change("insert", None, after), log)["_lh_has_other_key"]
 
 
 def test_hbase_values_are_decoded() -> None:
@@ -326,7 +326,7 @@ def test_an_image_that_cannot_be_read_costs_its_own_event_only(bad: bytes) -> No
     rows = told_rows(ORDERS, lambda start, end: [changes.slice(start, end - start)], 5)
     assert rows.field("id").to_pylist() == [0, 1, None, 3, 4]
     assert rows[2].as_py() == dict.fromkeys(field.name for field in row_type(ORDERS)) | {
-        "_has_other_key": False,
+        "_lh_has_other_key": False,
         "_misfits": [{"column": "id", "text": bad.decode(errors="replace")}],
         "_unchanged_columns": [],
     }
@@ -391,7 +391,7 @@ def test_a_key_that_was_called_otherwise_is_read_by_that_name() -> None:
         Change("delete", None, None, image(number=7)),
     ):
         row = row_of(change, log)
-        assert (row["id"], row["_has_other_key"]) == (7, True)
-        assert row["_former"]["texts"] == ["7"]
+        assert (row["id"], row["_lh_has_other_key"]) == (7, True)
+        assert row["_lh_former"]["texts"] == ["7"]
     now = row_of(Change("insert", None, image(id=8), image(id=8)), log)
-    assert (now["id"], now["_has_other_key"]) == (8, False)
+    assert (now["id"], now["_lh_has_other_key"]) == (8, False)
