@@ -392,7 +392,8 @@ class Writer:
             )
         except LookupError:
             outcome.notes.append(
-                f"{self._files.shown(contract)} lists no columns of {gold.model}: add these by hand"
+                f"{self._files.shown(contract)} lists no columns of {gold.model}: a contract needs"
+                " these, by hand"
             )
             return
         self._files.rewrite(contract, text, outcome)
