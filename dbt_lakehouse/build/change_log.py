@@ -85,7 +85,7 @@ class ChangeLog(Building):
 
     def build(self) -> Built:
         """Check the keys of the new messages, then append the new rows or rebuild the table.
-        Afterwards adapt rows and columns to what the new rows say of them.
+        Then adapt older rows and column types to the new rows.
         """
         run = self.run
         doubts: list[str] = []

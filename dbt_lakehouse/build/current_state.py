@@ -2,7 +2,7 @@
 
 A rebuild folds the whole log. An incremental run
 
-    1. folds the new events of the log, one state for each key, which settles most keys;
+    1. folds the log's new events into one state per key; this settles most keys;
     2. where known state may make a difference (``runs.decisions``: late events,
        expired rows, deletes without a set, truncates, columns that are declared later), folds once
        more, with the known states of those keys: gold rows, or remembered states; keys with an

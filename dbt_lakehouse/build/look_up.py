@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The view of the events to fold, and what is counted of them."""
+    """The view of the events to fold, and their counts."""
 
     events: str
     refolded_keys: int

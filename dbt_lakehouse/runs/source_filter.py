@@ -1,5 +1,5 @@
-"""A filter for change logs: which source tables each commit of other_events has read events of,
-and in which topics. A log without new events need not look at the commit, and a log reads only
+"""A filter for change logs: the source tables and topics of the events that each commit of
+other_events has read. A log without new events need not look at the commit, and a log reads only
 the topics that contain its events.
 
 While a run looks at its new payloads, Spark collects these pairs from all their events, and the

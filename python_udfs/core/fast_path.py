@@ -104,8 +104,8 @@ class Format(ABC, Generic[_Shape, _Layout, _Rows]):
 
     @abstractmethod
     def columns(self, layout: _Layout, rows: _Rows) -> EventColumns | None:
-        """The events of messages that have the layout. Those that turn out not to be plain are
-        dropped from ``rows``; None if none is left.
+        """The events of messages that have the layout. Messages that are not plain are dropped
+        from ``rows``. None if no message is left.
         """
 
 

@@ -63,9 +63,9 @@ Given = Callable[[int, int], Iterable[Changes]]
 
 
 def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
-    """``change_rows`` of ``length`` events. An event for which it raises gets nulls and a misfit
-    with its image: it comes from a decoder, so that is an error of ours, and one event must not
-    stop a run.
+    """``change_rows`` of ``length`` events. If it raises for an event, that event gets nulls and a
+    misfit with its image. The event comes from our decoder, so the error is ours, and one event
+    must not stop a run.
 
     Raises ``ValueError`` for a type that the log's columns can't have.
     """
