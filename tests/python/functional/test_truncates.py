@@ -1,6 +1,7 @@
-"""Truncates through dbt: a random stream of one table against the reference, one partition in order
-and one not; and topics of several partitions, whose rows and truncates are held against the source
-they came from. A truncate empties the table for every stream in it, so the lake is their own.
+"""Truncates through dbt: topics of several partitions, whose rows and truncates are held against
+the source they came from; and in the soak a random stream of one table against the reference, one
+partition in order and one not. A truncate empties the table for every stream in it, so the lake is
+their own.
 """
 
 import json
