@@ -21,17 +21,15 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import compacted_stream, debezium_stream, with_tombstones
+from row_streams import compacted_stream
 
 STOCK: Final = Source("debezium.stock", "depot", "stock", is_compacted=True)
 BINS: Final = Source("debezium.depot", "depot", "bins", is_compacted=True, names_keys=True)
 SHELVES: Final = BINS._replace(table="shelves")
 RACKS: Final = Source("debezium.rooms", "rooms", "racks", is_compacted=True)
 TRAYS: Final = RACKS._replace(table="trays")
-# Their topic keeps all messages.
-CRATES: Final = Source("debezium.crates", "depot", "crates")
 STREAMED: Final = (STOCK, BINS, SHELVES)
-SOURCES: Final = (*STREAMED, RACKS, TRAYS, CRATES)
+SOURCES: Final = (*STREAMED, RACKS, TRAYS)
 HISTORY: Final = "stock_history"
 GOLD: Final = (*(source.table for source in SOURCES), HISTORY)
 FIRST_SEED: Final = 520
@@ -67,7 +65,7 @@ EXAMPLES: Final = [
     Example("one behind it is not", [insert(1, A, run=1), tombstone(), insert(3, B)], B, 1),
     Example(
         "a delete that lands late is the one",
-        [insert(1, A), delete(2, run=2), tombstone(run=1), insert(4, B, run=1)],
+        [insert(1, A), delete(2, run=1), tombstone(), insert(4, B)],
         B,
         1,
     ),
@@ -84,7 +82,7 @@ def add_models(project: Path) -> None:
     file = project / "dbt_project.yml"
     entries = "".join(
         f"    - {{ topic: {topic}, format: debezium_json, compacted: true }}\n"
-        for topic in sorted({source.topic for source in SOURCES if source.is_compacted})
+        for topic in sorted({source.topic for source in SOURCES})
     )
     file.write_text(file.read_text().replace("  topics:\n", f"  topics:\n{entries}", 1))
 
@@ -92,17 +90,11 @@ def add_models(project: Path) -> None:
 def stream(clone: int) -> list[Event]:
     """The random events of a clone."""
     seed = FIRST_SEED + clone
-    compacted = [
+    return [
         event
         for lane, source in enumerate(STREAMED)
         for event in compacted_stream(source, seed, clone, lane=lane)
     ]
-    # Here a tombstone is nothing, whatever stands before it.
-    kept = with_tombstones(debezium_stream(CRATES, seed, clone))
-    lone = [
-        event._replace(operation=TOMBSTONE) if event.offset % 14 == 0 else event for event in kept
-    ]
-    return [*compacted, *lone]
 
 
 def example_events() -> list[tuple[int, Event]]:

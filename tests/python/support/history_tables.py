@@ -1,7 +1,8 @@
 """The tables of test_history: sources, examples by hand, what the reference expects.
 
 Meters are Aerospike records, ordered by source time; tickets are a table that Debezium reads, in
-the order of the log. The meters have a history of the level alone, too.
+the order of the log, of a topic with tombstones that keeps all messages. The meters have a history
+of the level alone, too.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import aerospike_stream, debezium_stream
+from row_streams import aerospike_stream, debezium_stream, with_lone_tombstones
 from streams import DAY, MINUTE, UNAVAILABLE
 
 METERS: Final = Source(
@@ -445,7 +446,7 @@ def stream(clone: int) -> list[Event]:
     """The random events of a clone."""
     return [
         *aerospike_stream(METERS, clone, clone),
-        *debezium_stream(TICKETS, clone, clone, truncates=0.05),
+        *with_lone_tombstones(debezium_stream(TICKETS, clone, clone, truncates=0.05)),
     ]
 
 

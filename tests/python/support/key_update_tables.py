@@ -114,6 +114,11 @@ EXAMPLES: Final = [
         {2: row(3, "c", "long")},
     ),
     Example(
+        "twice in a row, the second in a later run",
+        [insert(1, ONE), *moved(0, 1, 5, LEFT), *moved(1, 2, 6, row(3, "c", UNAVAILABLE), run=1)],
+        {2: row(3, "c", "long")},
+    ),
+    Example(
         "twice in a row, in runs of their own",
         [
             insert(1, ONE),

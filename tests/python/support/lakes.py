@@ -8,6 +8,7 @@ dbt's target and its logs are in the test's temporary folder.
 import json
 import os
 import shutil
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from dbt.cli.main import dbtRunner
 from dbt.constants import PARTIAL_PARSE_FILE_NAME
 from dbt.parser.manifest import ManifestLoader
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import SparkSession
 
@@ -57,18 +59,22 @@ _OF_RUNS: Final = (
     *("snapshot_retention_days", "tombstone_retention_days"),
 )
 _PARSED: Final[dict[str, bytes]] = {}
-"""What dbt has parsed of the checkout's project, by the other vars."""
+"""What dbt has parsed of the checkout's project, or of the first copy, by the other vars. To parse
+a copy from there takes dbt half of the time.
+"""
 _state_check: Final[Callable[[ManifestLoader], Any]] = ManifestLoader.build_manifest_state_check
 
 
 def _state_of_parsing(loader: ManifestLoader) -> Any:
     config = loader.root_project
-    given = config.cli_vars
-    config.cli_vars = {name: value for name, value in given.items() if name not in _OF_RUNS}
+    given = config.cli_vars, config.args
+    config.cli_vars = {name: value for name, value in given[0].items() if name not in _OF_RUNS}
+    # Our own commands name those that dbt takes without a name.
+    config.args = Namespace(profile=config.profile_name, target=config.target_name)
     try:
         return _state_check(loader)
     finally:
-        config.cli_vars = given
+        config.cli_vars, config.args = given
 
 
 # Its own method has no types.
@@ -129,6 +135,11 @@ class Lake:
         return {"LAKEHOUSE_LAKE": str(self._storage)}
 
     @property
+    def target(self) -> Path:
+        """Where dbt writes to."""
+        return self.folder / f"target-{self.project.name}"
+
+    @property
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
         active = SparkSession.getActiveSession()
@@ -159,9 +170,11 @@ class Lake:
 
     @contextmanager
     def dbt_folders(self) -> Iterator[None]:
-        """Lead dbt's target and logs here too when a command starts dbt itself, not ``dbt``."""
+        """Lead dbt's target and logs here too when a command starts dbt itself, not ``dbt``: to the
+        same target, for what has been parsed there.
+        """
         with pytest.MonkeyPatch.context() as environment:
-            environment.setenv("DBT_TARGET_PATH", str(self.folder / "target"))
+            environment.setenv("DBT_TARGET_PATH", str(self.target))
             environment.setenv("DBT_LOG_PATH", str(self.folder / "logs"))
             yield
 
@@ -207,22 +220,22 @@ class Lake:
             "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
             "project-dir": str(self.project),
             "profiles-dir": str(self.project / "profiles"),
-            "target-path": str(self.folder / f"target-{self.project.name}"),
+            "target-path": str(self.target),
             "log-path": str(self.folder / "logs"),
         }
         flags = [text for name, value in options.items() for text in (f"--{name}", value)]
         # A third of what dbt itself takes for a run without news is two manifests that few read.
         json_flag = [] if "--write-json" in arguments else ["--no-write-json"]
-        parsed = Path(options["target-path"]) / PARTIAL_PARSE_FILE_NAME
+        parsed = self.target / PARTIAL_PARSE_FILE_NAME
         others = {name: value for name, value in variables.items() if name not in _OF_RUNS}
-        same = json.dumps(others, sort_keys=True) if self.project == ROOT else ""
+        same = json.dumps([self.project == ROOT, others], sort_keys=True)
         if same in _PARSED and not parsed.exists():
             parsed.parent.mkdir(parents=True, exist_ok=True)
             parsed.write_bytes(_PARSED[same])
         result = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags, *json_flag])
         if result.exception is not None:
             raise result.exception
-        if same and same not in _PARSED and parsed.exists():
+        if same not in _PARSED and parsed.exists():
             _PARSED[same] = parsed.read_bytes()
         nodes = getattr(result.result, "results", [])
         return {
@@ -284,6 +297,16 @@ class Lake:
         found = (metadata.current_snapshot_id for metadata in self._metadata(tables))
         names = ("none" if each is None else str(each) for each in found)
         return dict(zip(tables, names, strict=True))
+
+    def files(self, table: str, *, of_deletes: bool = False) -> int:
+        """How many data files the table has, or delete files. Not through Spark either."""
+        with self._catalog() as catalog:
+            loaded = catalog.load_table(table)
+            now = loaded.current_snapshot()
+            manifests = [] if now is None else now.manifests(loaded.io)
+            entries = [each for one in manifests for each in one.fetch_manifest_entry(loaded.io)]
+        kinds = [each.data_file.content is not DataFileContent.DATA for each in entries]
+        return kinds.count(of_deletes)
 
     def _metadata(self, tables: Iterable[str]) -> list[TableMetadata]:
         """What the tables' metadata says. Not through Spark, which takes a statement for each:
