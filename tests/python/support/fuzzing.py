@@ -212,12 +212,14 @@ def without_rest() -> None:
         module._FAST_PATH.learning.clock = lambda: 0.0
 
 
-def learn_anew(monkeypatch: Any) -> None:
-    """Give a test fast paths of its own, which know nothing yet."""
+def learn_anew(monkeypatch: Any, *formats: str) -> None:
+    """Give a test fast paths of its own, which know nothing yet: of these formats, or of all."""
     from python_udfs import registry
     from python_udfs.core.fast_path import FastPath
 
-    for decode_batch in registry._BATCHES.values():
+    for format in formats or registry._BATCHES:
+        if (decode_batch := registry._BATCHES.get(format)) is None:
+            continue
         module: Any = sys.modules[decode_batch.__module__]
         way = module._FAST_PATH
         monkeypatch.setattr(module, "_FAST_PATH", FastPath(way._decode, way._format))

@@ -164,17 +164,7 @@ def test_without_new_messages_nothing_is_committed(lake: Lake, kafka: Kafka) -> 
     assert lake.snapshots(BRONZE) == after
 
 
-def test_the_time_of_the_broker_is_kept_as_such(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("append-time", message_timestamp_type="LogAppendTime")
-    kafka.send(topic, numbered(3))
-    lake.land_kafka([topic])
-    got = landed(lake, topic)
-    assert got == kafka.records(topic)
-    assert [record.timestamp_type for record in got] == [1, 1, 1]
-    assert all(record.timestamp_ms != START_MS for record in got)
-
-
-def test_compressed_topics_with_long_names_land(lake: Lake, kafka: Kafka) -> None:
+def test_topics_of_other_settings_land_as_they_are(lake: Lake, kafka: Kafka) -> None:
     codecs = ("gzip", "snappy", "lz4", "zstd")
     # And a name that is as long as Kafka lets it be.
     names = [f"compressed-{codec}".ljust(249, "-") for codec in codecs]
@@ -184,18 +174,19 @@ def test_compressed_topics_with_long_names_land(lake: Lake, kafka: Kafka) -> Non
     ]
     for topic in topics:
         kafka.send(topic, numbered(500, padding=b"and so on " * 20))
-    assert lake.land_kafka(topics).landed == 2_000
-    assert landed_by_topic(lake, topics) == kafka.records_by_topic(topics)
-
-
-def test_a_message_of_10_mb_lands_among_small_ones(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("large", max_message_bytes="12582912")
-    large = os.urandom(10_000_000)
-    kafka.send(topic, [*numbered(50), Outgoing(large), *numbered(50, start=50)])
-    assert lake.land_kafka([topic]).landed == 101
-    got = landed(lake, topic)
-    assert got == kafka.records(topic)
-    assert got[50].value == large
+    of_broker = kafka.create("append-time", message_timestamp_type="LogAppendTime")
+    kafka.send(of_broker, numbered(3))
+    large = kafka.create("large", max_message_bytes="12582912")
+    value = os.urandom(10_000_000)
+    kafka.send(large, [*numbered(50), Outgoing(value), *numbered(50, start=50)])
+    topics += [of_broker, large]
+    assert lake.land_kafka(topics).landed == 2_000 + 3 + 101
+    got = landed_by_topic(lake, topics)
+    assert got == kafka.records_by_topic(topics)
+    # The time of the broker is kept as such.
+    assert [record.timestamp_type for record in got[of_broker]] == [1, 1, 1]
+    assert all(record.timestamp_ms != START_MS for record in got[of_broker])
+    assert got[large][50].value == value
 
 
 # In CI, test_kafka_stream has them come while it runs (test_topics_that_appear_while_a_stream_runs
@@ -287,22 +278,6 @@ def test_the_end_of_a_transaction_is_no_message_and_makes_no_commit(
     assert landed_by_topic(lake, topics) == kafka.records_by_topic(topics)
 
 
-def test_a_backlog_is_eaten_in_bites_and_no_partition_waits(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("backlog", 3)
-    # Unequal partitions: 700, 200 and 100 messages.
-    for partition, count in enumerate((700, 200, 100)):
-        kafka.send(topic, (each._replace(partition=partition) for each in numbered(count)))
-    first = lake.land_kafka([topic], max_messages_per_run=400)
-    assert first == KafkaLanding(400, 600, {})
-    assert {record.partition for record in landed(lake, topic)} == {0, 1, 2}
-    runs = [first]
-    while runs[-1].remaining:
-        runs.append(lake.land_kafka([topic], max_messages_per_run=400))
-    assert [run.landed for run in runs] == [400, 400, 200]
-    assert [run.remaining for run in runs] == [600, 200, 0]
-    assert landed(lake, topic) == kafka.records(topic)
-
-
 def test_rows_of_several_topics_are_sorted_by_topic(lake: Lake, kafka: Kafka) -> None:
     """So that a log of one topic skips the row groups of the others."""
     topics = [kafka.create(f"sorted-{number}", 2) for number in range(4)]
@@ -348,12 +323,14 @@ def test_a_bite_of_transaction_ends_only_does_not_stop_the_landing(
     assert positions(landed(lake, topic)) == [(0, 3)]
 
 
-def test_the_command_lands_bite_by_bite_until_it_has_caught_up(
+def test_the_command_eats_a_backlog_in_bites_and_no_partition_waits(
     lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic = kafka.create("command", 2)
-    kafka.send(topic, numbered(250, 2))
-    variables = json.dumps({"topics": topic_entries([topic]), "max_messages_per_run": 100})
+    topic = kafka.create("command", 3)
+    # Unequal partitions: 700, 200 and 100 messages.
+    for partition, count in enumerate((700, 200, 100)):
+        kafka.send(topic, (each._replace(partition=partition) for each in numbered(count)))
+    variables = json.dumps({"topics": topic_entries([topic]), "max_messages_per_run": 400})
     before = len(lake.snapshots(BRONZE))
 
     def land(*options: str) -> tuple[str, str]:
@@ -364,12 +341,14 @@ def test_the_command_lands_bite_by_bite_until_it_has_caught_up(
         return captured.out, captured.err
 
     out, err = land()
-    assert out == "kafka: landed 100 messages, 150 offsets are left for the next run\n"
-    assert f"kafka: reading 100 of 250 offsets in 2 partitions of {topic}\n" in err
+    assert out == "kafka: landed 400 messages, 600 offsets are left for the next run\n"
+    assert f"kafka: reading 400 of 1,000 offsets in 3 partitions of {topic}\n" in err
+    assert {record.partition for record in landed(lake, topic)} == {0, 1, 2}
     out, _ = land("--until-caught-up", "--json")
-    counts: dict[str, Any] = {"landed": 150, "remaining": 0, "left_to_stream": [], "stalled": []}
+    counts: dict[str, Any] = {"landed": 600, "remaining": 0, "left_to_stream": [], "stalled": []}
     assert json.loads(out) == counts
-    assert len(lake.snapshots(BRONZE)) == before + 3
+    commits = lake.snapshots(BRONZE)[before:]
+    assert [commit.summary["added-records"] for commit in commits] == ["400", "400", "200"]
     assert landed(lake, topic) == kafka.records(topic)
 
 

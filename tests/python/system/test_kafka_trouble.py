@@ -287,61 +287,60 @@ def test_a_wrong_protocol_is_explained(lake: Lake, kafka: Kafka, broker: Broker)
         with_settings(security_protocol="PLAINTEKST")
 
 
-def test_messages_that_retention_has_deleted_stop_the_landing(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("retention", 2)
-    kafka.send(topic, numbered(20, 2))
-    assert lake.land_kafka([topic]).landed == 20
-    kafka.send(topic, numbered(20, 2, start=20))
+def test_messages_that_retention_has_deleted_stop_the_landing(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("retention", 3)
+    kafka.send(topic, numbered(30, 3))
+    assert lake.land_kafka([topic]).landed == 30
+    kafka.send(topic, numbered(30, 3, start=30))
+    # A part of what is new in the one, and all in the other.
     kafka.cut_off(topic, 1, 15)
-    message = f"topic {topic} partition 1: offsets 10 to 14"
-    with refused(lake, DataLossError, message, "at most 5 ", "--accept-loss", "kafka_gaps"):
+    kafka.cut_off(topic, 2, 20)
+    message = (
+        f"topic {topic} partition 1: offsets 10 to 14; topic {topic} partition 2: offsets 10 to 19"
+    )
+    with refused(lake, DataLossError, message, "at most 15 ", "--accept-loss", "kafka_gaps"):
         lake.land_kafka([topic])
-    # The loss is seen without the summary too.
+    # The loss is seen without the summary too, and told by the command.
     forget_positions(lake)
-    with refused(lake, DataLossError, message, "at most 5 "):
-        lake.land_kafka([topic])
-    assert lake.land_kafka([topic], accept_loss=True) == KafkaLanding(15, 0, {})
+    before = lake.snapshots(BRONZE)
+    variables = json.dumps({"topics": topic_entries([topic])})
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main(["land", "--kafka", "--vars", variables])
+    error = capsys.readouterr().err
+    deleted = "lakehouse: Kafka has deleted messages that were not landed, at most 15 "
+    assert error.startswith(deleted) and message in error
+    assert len(error.splitlines()) == 1
+    assert lake.snapshots(BRONZE) == before
+    with pytest.raises(SystemExit) as ended:
+        main(["land", "--kafka", "--accept-loss", "--json", "--vars", variables])
+    assert not ended.value.code
+    shown = capsys.readouterr()
+    landing: dict[str, Any] = {"landed": 15, "remaining": 0, "left_to_stream": [], "stalled": []}
+    assert json.loads(shown.out) == landing
+    for lacks in ("partition 1 lacks offsets 10 to 14", "partition 2 lacks offsets 10 to 19"):
+        assert f"topic {topic} {lacks}" in shown.err
     expected = [(0, offset) for offset in range(20)]
     expected += [(1, offset) for offset in range(20) if not 10 <= offset < 15]
+    expected += [(2, offset) for offset in range(10)]
     assert positions(landed(lake, topic)) == expected
 
-    gaps = f"select * from bronze.kafka_gaps where topic = '{topic}'"
+    gaps = f"select * from bronze.kafka_gaps where topic = '{topic}' order by partition"
     recorded = lake.sql(gaps)
     assert [
         (gap["partition"], gap["first_offset"], gap["next_offset"], gap["messages_at_most"])
         for gap in recorded
-    ] == [(1, 10, 15, 5)]
-    assert recorded[0]["reason"] == "retention"
+    ] == [(1, 10, 15, 5), (2, 10, 20, 10)]
+    assert {gap["reason"] for gap in recorded} == {"retention"}
     # Once is enough, also for those who look at all of bronze again.
     assert lake.land_kafka([topic], accept_loss=True) == KafkaLanding(0, 0, {})
     forget_positions(lake)
     assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
     assert lake.sql(gaps) == recorded
-    kafka.send(topic, numbered(2, 2, start=40))
-    assert lake.land_kafka([topic]) == KafkaLanding(2, 0, {})
-
-
-def test_the_command_says_what_retention_has_deleted(
-    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
-) -> None:
-    topic = kafka.create("retention-command")
-    kafka.send(topic, numbered(4))
-    lake.land_kafka([topic], max_messages_per_run=1)
-    kafka.cut_off(topic, 0, 4)
-    capsys.readouterr()
-    variables = json.dumps({"topics": topic_entries([topic])})
-    with pytest.raises(SystemExit, match="2"):
-        main(["land", "--kafka", "--vars", variables])
-    error = capsys.readouterr().err
-    assert error.startswith("lakehouse: Kafka has deleted messages that were not landed, at most 3")
-    assert len(error.splitlines()) == 1
-    with pytest.raises(SystemExit) as ended:
-        main(["land", "--kafka", "--accept-loss", "--json", "--vars", variables])
-    assert not ended.value.code
-    shown = capsys.readouterr()
-    nothing: dict[str, Any] = {"landed": 0, "remaining": 0, "left_to_stream": [], "stalled": []}
-    assert json.loads(shown.out) == nothing
-    assert f"topic {topic} partition 0 lacks offsets 1 to 3" in shown.err
+    kafka.send(topic, numbered(3, 3, start=60))
+    assert lake.land_kafka([topic]) == KafkaLanding(3, 0, {})
 
 
 def test_what_was_deleted_before_the_first_landing_is_no_loss(lake: Lake, kafka: Kafka) -> None:
@@ -366,8 +365,8 @@ def test_what_a_known_topics_new_partition_has_lost_is_a_loss(lake: Lake, kafka:
 
 
 # In CI, test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed has one that
-# holds more, test_a_capture_behind_the_logs_end_is_not_of_this_topic one that ends before, and
-# test_both_names_of_a_topic_created_anew_have_its_format `land_as`.
+# holds more and `land_as`, test_a_capture_behind_the_logs_end_is_not_of_this_topic one that ends
+# before.
 @pytest.mark.long
 def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     lake: Lake, kafka: Kafka
@@ -524,12 +523,30 @@ def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(
     lake: Lake, kafka: Kafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stalled = Stalled(lake, kafka, "stalled-run")
-    variables: dict[str, Any] = {"topics": topic_entries(stalled.all)}
+    # Created anew too, and named so: both names have its format.
+    renamed = kafka.create("anew-format")
+    kafka.send(renamed, numbered(2))
+    entry = {"topic": renamed, "format": "arcion_json"}
+    lake.land_kafka([entry])
+    kafka.delete(renamed)
+    kafka.create(renamed)
+    kafka.send(renamed, numbered(1))
+    entries = [*topic_entries(stalled.all), {**entry, "land_as": f"{renamed}.2"}]
+    variables: dict[str, Any] = {"topics": entries}
     with pytest.raises(DbtRuntimeError) as caught:
         lake.dbt("run", "-s", "other_events", as_of=AS_OF, **variables)
     stalled.assert_named(str(caught.value))
     built = f"select count(*) as events from silver.other_events where topic = '{stalled.healthy}'"
     assert lake.sql(built) == [{"events": 30}]
+    events = lake.sql(
+        "select topic, offset, format from silver.other_events"
+        f" where topic like '{renamed}%' order by topic, offset"
+    )
+    assert [tuple(event.values()) for event in events] == [
+        (renamed, 0, "arcion_json"),
+        (renamed, 1, "arcion_json"),
+        (f"{renamed}.2", 0, "arcion_json"),
+    ]
 
     kafka.send(stalled.healthy, numbered(5, start=200))
     topics = {"pattern": "stalled-run-.*", "format": "debezium_json"}
@@ -539,29 +556,6 @@ def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(
     assert f"not topic {stalled.gap}: Kafka has deleted messages" in capfd.readouterr().err
     by_topic = landed_by_topic(lake, stalled.there)
     assert [len(by_topic[topic]) for topic in stalled.there] == [35, 10, 10]
-
-
-def test_both_names_of_a_topic_created_anew_have_its_format(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("anew-format")
-    kafka.send(topic, numbered(2))
-    entry = {"topic": topic, "format": "arcion_json"}
-    lake.land_kafka([entry])
-    kafka.delete(topic)
-    kafka.create(topic)
-    kafka.send(topic, numbered(1))
-    renamed: dict[str, Any] = {"topics": [{**entry, "land_as": "anew-format.2"}]}
-    assert lake.dbt("run", "-s", "other_events", as_of=AS_OF, **renamed) == {
-        "other_events": "success"
-    }
-    events = lake.sql(
-        "select topic, offset, format from silver.other_events"
-        " where topic like 'anew-format%' order by topic, offset"
-    )
-    assert [tuple(event.values()) for event in events] == [
-        (topic, 0, "arcion_json"),
-        (topic, 1, "arcion_json"),
-        (f"{topic}.2", 0, "arcion_json"),
-    ]
 
 
 def test_a_topic_created_anew_and_filled_with_the_same_goes_on(lake: Lake, kafka: Kafka) -> None:

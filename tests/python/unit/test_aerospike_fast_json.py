@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from alone import each_alone
 from bombs import BOMBS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ def bins(*each: tuple[Any, ...]) -> list[Bin]:
 
 def check(keys: list[bytes | None], values: list[bytes | None]) -> None:
     """Twice, since the first time teaches the layout."""
-    expected = list(map(decode, keys, values))
+    expected = each_alone(decode, keys, values)
     assert decode_batch(keys, values).payloads() == expected
     assert decode_batch(keys, values).payloads() == expected
 
@@ -219,7 +220,7 @@ def test_bombs_among_others(format: str) -> None:
     }[format]
     for bomb in BOMBS[format].values():
         values = [bomb(1200 + number % 2) for number in range(10)]
-        expected = [careful(None, value) for value in values]
+        expected = each_alone(careful, [None] * 10, values)
         for _ in range(2):
             assert fast_path.decode_batch([None] * 10, values).payloads() == expected
 

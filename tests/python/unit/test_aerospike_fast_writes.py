@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from aerospike_encoder import Map, pack
 from aerospike_messages import NANOSECONDS, SECONDS, timestamp, writes
+from alone import each_alone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -209,7 +210,7 @@ def test_keys_that_are_the_same_bytes_only_together() -> None:
     keys = [own] * MANY + [own[:-1], own[-1:] + own, own]
     values = [value] * len(keys)
     for _ in range(2):
-        assert decode_batch(keys, values).payloads() == list(map(decode, keys, values))
+        assert decode_batch(keys, values).payloads() == each_alone(decode, keys, values)
 
 
 def test_one_bad_record_among_many() -> None:
@@ -313,4 +314,4 @@ def test_random_writes(trees: list[Any], data: Any) -> None:
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     values.insert(data.draw(st.integers(0, len(values))), bytes(damaged))
     keys = [data.draw(st.sampled_from([None, pack(trees[0][2][0])])) for _ in values]
-    assert decode_batch(keys, values).payloads() == list(map(decode, keys, values))
+    assert decode_batch(keys, values).payloads() == each_alone(decode, keys, values)

@@ -15,7 +15,7 @@ from python_udfs.typed.declared import Log, LogColumn
 from tools.benchmarks.decoders import arrow_batches
 from tools.benchmarks.payloads import SHAPES, WRITES_ONLY, messages
 
-PAYLOADS = 1_000
+PAYLOADS = 500
 BATCHES = 6
 LOG = Log(
     tuple(
@@ -30,7 +30,7 @@ LOG = Log(
     )
 )
 # What has been learned of messages may grow, a leak has the bytes of all batches.
-LEFT = 50_000
+LEFT = 25_000
 
 
 def left_behind(work: Callable[[], object]) -> int:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from alone import each_alone
 from avro_messages import Writer, avro_schema, avro_value
 from debezium_messages import dumps, loads
 from hypothesis import given, settings
@@ -277,7 +278,7 @@ def together(payloads: list[Any], block: Any) -> int:
     # It always pays to learn.
     way = FastPath(avro.decode, avro.AvroFormat(), Learning(lambda: 0.0))
     decoded = way.decode_batch(keys, messages)
-    assert decoded.payloads() == [*map(avro.decode, keys, messages)]
+    assert decoded.payloads() == each_alone(avro.decode, keys, messages)
     return len(messages) - len(decoded.events)
 
 

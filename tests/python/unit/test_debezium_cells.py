@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from alone import each_alone
 from avro_messages import Writer, avro_schema, avro_value
 from debezium_messages import dumps, loads
 from hypothesis import given, settings
@@ -514,12 +515,14 @@ def test_together_they_give_what_each_gives_alone(
         rows.append(dumps(row | added | {"__op": op}))
     way = FastPath(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))
     for _ in range(2):
-        assert way.decode_batch(keys, values).payloads() == [
-            *map(debezium_json.decode, keys, values)
-        ]
+        assert way.decode_batch(keys, values).payloads() == each_alone(
+            debezium_json.decode, keys, values
+        )
     of_rows = FastPath(unwrapped.decode, fast_rows.UnwrappedRows(), Learning(lambda: 0.0))
     for _ in range(2):
-        assert of_rows.decode_batch(keys, rows).payloads() == [*map(unwrapped.decode, keys, rows)]
+        assert of_rows.decode_batch(keys, rows).payloads() == each_alone(
+            unwrapped.decode, keys, rows
+        )
 
 
 @settings(max_examples=60, deadline=None)

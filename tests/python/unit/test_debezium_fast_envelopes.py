@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from alone import each_alone
 from debezium_messages import dumps, still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ def image(**more: Any) -> Value:
 
 def check(keys: list[bytes | None], values: list[bytes | None]) -> None:
     """Twice, since the first time teaches the layout."""
-    expected = list(map(decode, keys, values))
+    expected = each_alone(decode, keys, values)
     assert decode_batch(keys, values).payloads() == expected
     assert decode_batch(keys, values).payloads() == expected
 
@@ -197,7 +198,7 @@ def test_what_is_plain(name: str) -> None:
     decode_batch(keys, values)
     decoded = decode_batch(keys, values)
     assert not decoded.events
-    assert decoded.payloads() == list(map(decode, keys, values))
+    assert decoded.payloads() == each_alone(decode, keys, values)
 
 
 @pytest.mark.parametrize("name", ["old_key", "new_key"])

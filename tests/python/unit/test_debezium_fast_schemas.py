@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from alone import each_alone
 from debezium_messages import still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,7 +224,7 @@ def change(id: int, columns: Value | None = None, **parts: Any) -> Value:
 
 def check(keys: Messages, values: Messages) -> None:
     """Twice, since the first time teaches the layout."""
-    expected = list(map(decode, keys, values))
+    expected = each_alone(decode, keys, values)
     assert decode_batch(keys, values).payloads() == expected
     assert decode_batch(keys, values).payloads() == expected
 
@@ -233,7 +234,7 @@ def check_plain(keys: Messages, values: Messages) -> None:
     check(keys, values)
     decoded = decode_batch(keys, values)
     assert not decoded.events
-    assert decoded.payloads() == list(map(decode, keys, values))
+    assert decoded.payloads() == each_alone(decode, keys, values)
 
 
 def some(kind: str) -> list[Any]:
