@@ -260,9 +260,8 @@ def test_a_message_that_was_invalid_as_a_whole_stays_so_as_a_whole(shop: Shop) -
     ]
 
 
-# It goes on from the one before it. In CI, test_kafka_trouble
-# (test_both_names_of_a_topic_created_anew_have_its_format) and test_redrive have formats that
-# stay.
+# It goes on from the one before it. In CI, test_kafka_trouble (test_topics_that_can_not_go_on_keep_
+# no_others_from_being_built_or_streamed) and test_redrive have formats that stay.
 @pytest.mark.long
 def test_messages_keep_the_format_that_they_were_looked_at_by(shop: Shop) -> None:
     """Another producer writes to the topic; a log that is rebuilt reads what both have written."""
