@@ -1,12 +1,12 @@
 """`lakehouse stream --build`: one warm process that lands and builds, cycle after cycle.
 
 A cycle does what `dbt run` does: it lands one batch of new messages from captures and Kafka, and
-builds everything that depends on it. Java, Spark and dbt's manifest are already loaded;
-loading them takes most of a small run's time. A cycle begins as soon as there is news and the last cycle is done; without
-news only the tables' maintenance runs (``upkeep``). A cycle builds the descendants of topics with
-news (``models_with_news``). It builds all models the first time, whenever the topics are unknown,
-and from time to time for what time alone changes (rows that expire) and for other projects'
-models.
+builds everything that depends on it. Java, Spark and dbt's manifest are already loaded; loading
+them takes most of a small run's time. A cycle begins as soon as there is news and the last cycle is
+done; without news only the tables' maintenance runs (``upkeep``). A cycle builds the descendants of
+topics with news (``models_with_news``). It builds all models the first time, whenever the topics
+are unknown, and from time to time for what time alone changes (rows that expire) and for other
+projects' models.
 """
 
 import threading

@@ -261,10 +261,11 @@ class LakehouseAdapter(SparkAdapter):
 
     @available.parse(lambda *_: "")
     def properties_clause(self, this: BaseRelation, own: Mapping[str, str] | None) -> str:
-        """The properties with which a model's table is created, as SQL: its ``own``, and those of
-        its run, such as its declaration.
+        """The properties with which a model's table is created, as SQL: those of its files, its
+        ``own``, and those of its run, such as its declaration.
         """
-        properties = {**(own or {}), **self.lake.runs.run_properties(this)}
+        runs = self.lake.runs
+        properties = {**runs.file_properties(this), **(own or {}), **runs.run_properties(this)}
         return render("table_properties", properties=properties)
 
     @available.parse_none

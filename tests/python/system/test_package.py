@@ -102,7 +102,13 @@ def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, warehouse: War
     shown = warehouse.run(*LAKEHOUSE, "show")
     assert re.search(r"\nbuilt 8 models, \d+ tests passed\n", said) and said.endswith(shown)
     assert shown in (EXAMPLE / "README.md").read_text()
-    assert "silver.other_events" in lake.reader().names
+    reader = lake.reader()
+    assert "silver.other_events" in reader.names
+    # Its files are like the demo's, whose project says no more of them.
+    made = {name: reader.look_at(name).properties for name in reader.names}
+    for name in ("silver.other_events", "silver.invoices_changes", "gold.invoices"):
+        assert made[name]["write.parquet.compression-level"] == "1", name
+    assert made["gold.invoices"]["write.parquet.row-group-size-bytes"] == str(8 << 20)
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")
     assert (wheel / "dbt/include/lakehouse" / macro["original_file_path"]).exists()

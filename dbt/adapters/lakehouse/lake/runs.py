@@ -12,7 +12,7 @@ from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.names import BRONZE
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, ROW_LINEAGE
+from dbt_lakehouse.lake.tables import FILES, FILES_BY_KEY, NO_SNAPSHOT, ROW_LINEAGE
 from dbt_lakehouse.runs import (
     graph,
     marks,
@@ -93,6 +93,13 @@ class Runs(LakePart):
                 " {{ new_rows(ref('...')) }}, or use another materialization"
             )
         return run
+
+    def file_properties(self, this: BaseRelation) -> Mapping[str, str]:
+        """The properties of a model's files, where its config has no others."""
+        run = self._runs.get(str(this))
+        if run is None:
+            return {}
+        return FILES if run.fold is None else FILES_BY_KEY
 
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
         """The properties with which a model's table is created."""
