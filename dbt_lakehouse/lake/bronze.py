@@ -12,7 +12,7 @@ from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.lake.names import BRONZE
-from dbt_lakehouse.lake.tables import ROW_LINEAGE
+from dbt_lakehouse.lake.tables import ROW_GROUPS, ROW_LINEAGE
 from dbt_lakehouse.spark.jvm import java_class
 from python_udfs.core.events import FORGOTTEN
 
@@ -37,8 +37,8 @@ IS_FORGOTTEN: Final = f"exists(headers, header -> header.key = '{FORGOTTEN}')"
 # message can't be compared with the copy in Kafka or a capture.
 FINGERPRINT: Final = f"if({IS_FORGOTTEN}, null, xxhash64(key, key is null, value, value is null))"
 
-# Row groups small enough that a log which reads one of many topics skips most of a file.
-FILES: Final = {"write.parquet.row-group-size-bytes": str(8 << 20)}
+# A log which reads one of many topics skips most of a file.
+FILES: Final = ROW_GROUPS
 
 # Identifies a commit in its snapshot's summary.
 _LANDING_ID: Final = "lakehouse.landing-id"

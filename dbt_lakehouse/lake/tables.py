@@ -33,18 +33,17 @@ also where a profile's table-default asks for an earlier version, for readers of
 """
 # Of zstd. Iceberg's own, 3, makes files 5 % smaller and takes a sixth longer to write.
 _COMPRESSION: Final = {"write.parquet.compression-level": "1"}
+ROW_GROUPS: Final = {"write.parquet.row-group-size-bytes": str(8 << 20)}
+"""Parts of files that a reader of a few keys or topics can pass over; the profile's 32 MB are most
+of a file.
+"""
 FILES: Final = {
     **_COMPRESSION,
     # Else two cores read a log of 16 MB by one task.
     "read.split.target-size": str(8 << 20),
 }
 """The properties of files of logs and events, where a model's config has no others."""
-FILES_BY_KEY: Final = {
-    **_COMPRESSION,
-    # Parts of files that a run can pass over by its range of keys; the profile's 32 MB are most of
-    # a file.
-    "write.parquet.row-group-size-bytes": str(8 << 20),
-}
+FILES_BY_KEY: Final = {**_COMPRESSION, **ROW_GROUPS}
 """Those of gold tables and histories."""
 KEPT_FOR: Final = timedelta(hours=1)
 """Snapshots of this age stay, however many there are: running queries may read them."""
