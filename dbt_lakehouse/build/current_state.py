@@ -6,7 +6,8 @@ A rebuild folds the whole log. An incremental run
     2. where known state may make a difference (``runs.decisions``: late events,
        expired rows, deletes without a set, truncates, columns that are declared later), folds once
        more, with the known states of those keys: gold rows, or remembered states; keys with an
-       event before their known state are folded from their whole log (``look_up``);
+       event before their known state are folded from their whole log where that makes a
+       difference (``look_up``);
     3. remembers the keys that are absent in `deleted_keys`, and only then
     4. merges the states into gold; the watermarks are committed with them.
 
@@ -265,6 +266,7 @@ class Increment:
                 resting=self._resting,
                 is_late=is_late,
                 horizon=horizon,
+                last_decides=self._last_decides(truncates),
             )
             answer = LookUp(self._lake, self._table.model, self._run, self._of, asked).answer()
             query = self._states.of(answer.events)
@@ -408,6 +410,14 @@ class Increment:
         """Whether a truncate's rows depend on the source table that they are from."""
         return self._fold.several_sources and bool(truncates)
 
+    def _last_decides(self, truncates: Sequence[Truncate]) -> bool:
+        return decisions.last_event_decides(
+            self._fold,
+            fills=self._states.fills,
+            doubts=self._states.doubts,
+            truncates=truncates,
+        )
+
     def _evaluate(self, query: str, is_late: str, *, observed: bool) -> Found:
         """Evaluate states as a view, and their summary with them in a small run."""
         return self._lake.sql.evaluate_states(
@@ -452,10 +462,13 @@ class Increment:
     def _tell(
         self, new: Found, found: Found, answer: Answer, truncates: Sequence[Truncate]
     ) -> None:
+        out_of_order = answer.refolded_keys
+        if self._last_decides(truncates):
+            out_of_order += found.out_of_order
         counters = {
             "new_events": new.events,
             "clock_ahead_events": new.clock_ahead,
-            "refolded_keys": answer.refolded_keys,
+            "refolded_keys": out_of_order,
             "keys_beyond_log": answer.keys_beyond_log,
             "late_after_purge": answer.late_after_purge,
             "touched_keys": found.keys,
@@ -467,7 +480,7 @@ class Increment:
         self._lake.tell(
             f"{self._table.this}: {new.events} new events,{truncate} {found.keys} keys touched,"
             f" {found.late_events} late events rejected,"
-            f" {answer.refolded_keys} keys refolded from the log"
+            f" {out_of_order} keys with changes out of order"
         )
 
     def _count_unread(self, keys: int | None) -> None:

@@ -38,6 +38,10 @@ class Question:
     is_late: str
     """The condition of ``sql/late_states.sql``."""
     horizon: str | None
+    last_decides: bool
+    """Whether an event before a known state makes no difference
+    (``decisions.last_event_decides``).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +85,15 @@ class LookUp:
         """Look the keys up."""
         asked, view = self._asked, self._view
         refolded = self._evaluate_refolded()
-        self._lake.sql.evaluate(
-            view("unsettled"),
-            render(
-                "unsettled_keys",
-                key=self._fold.key,
-                states=self._states,
-                is_late=None if asked.plan.all_keys else asked.is_late,
-                hit_by_others=asked.hit_by_others if asked.plan.hit_keys else None,
-                refolded=refolded,
-            ),
-        )
-        self._lake.sql.evaluate(view("known"), self._known_states(self._ranges(refolded)))
-        misplaced = self._lake.sql.evaluate(
-            view("misplaced"),
-            render(
-                "misplaced_keys",
-                fold=self._fold,
-                states=self._states,
-                deletes=asked.deletes,
-                known=view("known"),
-                unsettled=view("unsettled"),
-                horizon=asked.horizon,
-                refolded=refolded,
-            ),
-        )
+        ranges = self._find_unsettled(refolded)
+        known = self._known_states(ranges)
+        misplaced = 0
+        if asked.last_decides and refolded is None and asked.horizon is None:
+            # Only the fold reads it.
+            self._lake.sql.define(view("known"), known)
+        else:
+            self._lake.sql.evaluate(view("known"), known)
+            misplaced = self._find_misplaced(refolded)
         forgotten = self._late_after_purge()
         beyond = self._read_whole_log() if misplaced else 0
         self._lake.sql.define(
@@ -119,6 +107,7 @@ class LookUp:
                 unsettled=view("unsettled"),
                 misplaced=view("misplaced") if misplaced else None,
                 log=view("log"),
+                is_small=self._run.is_small and asked.plan.is_of_new_events,
             ),
         )
         return Answer(view("events_to_fold"), misplaced, beyond, forgotten)
@@ -155,20 +144,49 @@ class LookUp:
         )
         return name
 
-    def _ranges(self, refolded: str | None) -> list[list[str]]:
-        """The ranges of the looked-up keys. They are those of all states if all are looked up or
-        they are few; otherwise it takes another query.
+    def _find_unsettled(self, refolded: str | None) -> list[list[str]]:
+        """Make the view of the looked-up keys. Returns their ranges. They are those of all states
+        if all are looked up or they are few; otherwise the view is evaluated for them.
         """
-        plan, found = self._asked.plan, self._asked.found
-        name = self._view("known")
+        asked, sql = self._asked, self._lake.sql
+        plan, found = asked.plan, asked.found
+        unsettled, known = self._view("unsettled"), self._view("known")
+        query = render(
+            "unsettled_keys",
+            key=self._fold.key,
+            states=self._states,
+            is_late=None if plan.all_keys else asked.is_late,
+            hit_by_others=asked.hit_by_others if plan.hit_keys else None,
+            refolded=refolded,
+        )
         if (
             found is not None
             and not plan.hit_keys
             and refolded is None
+            # Read once more when the view of the states has been replaced.
+            and asked.deletes is None
             and (plan.all_keys or self._run.suits_small)
         ):
-            return self._lake.sql.hold_key_ranges(name, found)
-        return self._lake.sql.hold_key_ranges_of(name, self._view("unsettled"), self._fold.key[0])
+            sql.define(unsettled, query)
+            return sql.hold_key_ranges(known, found)
+        sql.evaluate(unsettled, query)
+        return sql.hold_key_ranges_of(known, unsettled, self._fold.key[0])
+
+    def _find_misplaced(self, refolded: str | None) -> int:
+        """Make the view of the keys that are folded from their whole log. Returns their number."""
+        asked = self._asked
+        query = render(
+            "misplaced_keys",
+            fold=self._fold,
+            states=self._states,
+            deletes=asked.deletes,
+            known=self._view("known"),
+            unsettled=self._view("unsettled"),
+            horizon=asked.horizon,
+            refolded=refolded,
+            last_decides=asked.last_decides,
+        )
+        return self._lake.sql.evaluate(self._view("misplaced"), query)
 
     def _known_states(self, ranges: list[list[str]]) -> str:
         fold, truncates = self._fold, self._asked.truncates

@@ -8,7 +8,6 @@ from typing import Any, Final
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.full_snapshots import add_truncates
-from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Building, Built, view_of
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.build.tombstones import judge_tombstones
@@ -20,6 +19,9 @@ from dbt_lakehouse.runs.taken import Changed, text_of
 
 _LOOKING: Final = {LOOKED: "true"}
 """The note of a commit that has looked at new payloads."""
+
+# So many offsets before a payload, an earlier one nearly always has its log time.
+_WINDOW: Final = 1_000
 
 Partition = Mapping[str, Any]
 """A partition with new payloads (``new_partitions.sql``): its ``topic`` and ``partition``, and
@@ -235,38 +237,56 @@ def _log_time_corrections(
     """
     if not of.is_building:
         earlier = of.reads["log_times"] if of.context.tests_increment else None
-        return f"({_corrections_sql(payloads, None, earlier)})"
+        return f"({_corrections_sql(payloads, [], earlier)})"
     if not partitions:
         return None
     run = of.lake.runs.run_of(of.this)
-    earlier = _earlier_log_times(run, of.reads["log_times"]) if run.is_incremental else None
-    times = log_times(partitions, _known_log_times(of.lake, run, earlier))
+    times = log_times(partitions, _known_log_times(of, run))
     run.keeps[LOG_TIMES] = times.known
     if not times.needs_correction:
         return None
+    earlier = _log_times_around(of, run, times.between) if times.between else None
     name = view_of(of.this, "corrections")
     found = of.lake.sql.evaluate(name, _corrections_sql(payloads, times.carried, earlier))
     return name if found > 0 else None
 
 
-def _corrections_sql(
-    payloads: str, carried: Sequence[Mapping[str, str]] | None, earlier: Any
-) -> str:
+def _corrections_sql(payloads: str, carried: Sequence[Mapping[str, str]], earlier: Any) -> str:
     return render("log_time_corrections", payloads=payloads, carried=carried, earlier=earlier)
 
 
-def _earlier_log_times(run: NodeRun, log_times: Any) -> str:
-    """The log times of the payloads that earlier runs have looked at, to select from."""
-    payloads = run.rows_before(run.origin)
-    return f"({render('earlier_log_times', payloads=payloads, log_times=log_times)})"
+def _log_times_around(of: Compiling, run: NodeRun, between: Sequence[Mapping[str, str]]) -> str:
+    """The log times of earlier payloads around new ones, to select from; ``between`` is of
+    ``LogTimes``. A window before the new ones nearly always has the last one before them. If not,
+    these are the log times of all earlier payloads.
+    """
+    starts = [int(each["first_offset"]) - _WINDOW for each in between]
+    places = [{**each, "first": first} for each, first in zip(between, starts, strict=True)]
+    around = _earlier_log_times(of, run, places)
+    query = render("partitions_without_earlier", earlier=around, between=between)
+    if not of.lake.sql.query(query):
+        return around
+    return _earlier_log_times(of, run, [])
 
 
-def _known_log_times(lake: Lake, run: NodeRun, earlier: str | None) -> Known:
+def _earlier_log_times(of: Compiling, run: NodeRun, places: Sequence[Mapping[str, Any]]) -> str:
+    """The log times of payloads that earlier runs have looked at, to select from."""
+    query = render(
+        "earlier_log_times",
+        payloads=run.rows_before(run.origin),
+        log_times=of.reads["log_times"],
+        places=places,
+    )
+    return f"({query})"
+
+
+def _known_log_times(of: Compiling, run: NodeRun) -> Known:
     """The last offset and log time of partitions so far."""
-    if earlier is None or run.table is None:
+    if not run.is_incremental or run.table is None:
         return {}
     held: Known | None = kept(run.table, LOG_TIMES)
     if held is not None:
         return held
-    rows = lake.sql.query(render("last_log_times", earlier=earlier))
+    earlier = _earlier_log_times(of, run, [])
+    rows = of.lake.sql.query(render("last_log_times", earlier=earlier))
     return {row["name"]: [row["last_offset"], row["log_time"]] for row in rows}

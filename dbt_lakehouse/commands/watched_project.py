@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dbt.contracts.graph.nodes import CompiledNode, ModelNode
-
 from dbt_lakehouse.commands.upkeep import now
-from dbt_lakehouse.session.dbt_commands import read_manifest
+from dbt_lakehouse.session.parsed_project import ParsedProject
 from dbt_lakehouse.session.project import Project, load
 from dbt_lakehouse.telling import tell
 
@@ -52,28 +50,13 @@ class WatchedProject:
         return True
 
     def manifest(self) -> Any:
-        """dbt's manifest, with nothing compiled. dbt adds ephemeral models to a node that it
-        takes for new, and leaves them out if the node still has them from the last command. In a
-        foreign key's `ref` it leaves the name of a table, which is not a `ref`.
-        """
-        for node in self._manifest.nodes.values():
-            if isinstance(node, CompiledNode):
-                node.extra_ctes, node.extra_ctes_injected = [], False
-                node._pre_injected_sql = None
-        for constraint, to in self._references:
-            constraint.to = to
-        return self._manifest
+        """dbt's manifest, with nothing compiled (``ParsedProject.manifest``)."""
+        return self._parsed.manifest()
 
     def _read(self, project: Project, found: Files) -> None:
-        source, manifest = project.require_kafka(), read_manifest(project)
-        self.project, self.source, self._manifest = project, source, manifest
-        self._references = [
-            (constraint, constraint.to)
-            for node in manifest.nodes.values()
-            if isinstance(node, ModelNode)
-            for constraint in node.all_constraints
-        ]
-        as_read = looked_at(files_of(manifest, project))
+        source, parsed = project.require_kafka(), ParsedProject(project)
+        self.project, self.source, self._parsed = project, source, parsed
+        as_read = looked_at(files_of(parsed.read, project))
         self._files: Files = {path: found.get(path, state) for path, state in as_read.items()}
 
 

@@ -298,7 +298,7 @@ def trends(facts: Facts) -> list[Trend]:
         ),
         _trend(
             "Late, expired, refolded",
-            "events rejected as late, keys expired, and keys refolded from their whole log,"
+            "events rejected as late, keys expired, and keys with changes out of order,"
             " per run, from silver.fold_counters",
             [each.at for each in facts.counters],
             {

@@ -82,6 +82,8 @@ class Found:
     """Keys without a row at the end."""
     possibly_late: int = 0
     """Keys with an event that may be older than their known state."""
+    out_of_order: int = 0
+    """Keys with an event before their known state, of those that were folded with it."""
     leaving: int = 0
     """Keys with an event that leaves columns unchanged without giving their values."""
     reinserted: int = 0
@@ -176,6 +178,20 @@ def plan(
         filled=to_fill,
         resting=resting,
     )
+
+
+def last_event_decides(
+    fold: Fold, *, fills: bool, doubts: bool, truncates: Sequence[Truncate]
+) -> bool:
+    """Whether a key's state is its last event in the log and nothing else: an event before a known
+    state then makes no difference, and the key's log need not be read.
+
+    ``fills``: whether any event may leave columns unchanged. ``doubts``: whether all inserts of a
+    key are compared. A source's own order has places that only the log knows.
+    """
+    by_time_or_source = fold.order_by_source_time or bool(fold.order_by)
+    of_others = fold.namespace is not None or bool(truncates)
+    return not (by_time_or_source or of_others or fills or doubts)
 
 
 def found_in(row: Mapping[str, Any], key_type: str) -> Found:

@@ -26,10 +26,13 @@ class LogTimes:
 
     needs_correction: bool
     """Whether any payload's log time may differ from its timestamp."""
-    carried: list[dict[str, str]] | None
-    """The log times of the payloads' partitions from earlier runs: topic, partition and log time,
-    each as SQL. None if only the log can tell, because payloads lie before offsets that came
-    earlier.
+    carried: list[dict[str, str]]
+    """The last log times of earlier runs, for partitions whose payloads all come behind them:
+    topic, partition and log time, each as SQL.
+    """
+    between: list[dict[str, str]]
+    """Partitions with payloads before offsets that came earlier, whose log times only the log
+    tells: topic, partition and the first new offset, each as SQL.
     """
     known: dict[str, list[int | None]] | None
     """The state after the run; None if it is not to be kept."""
@@ -38,27 +41,27 @@ class LogTimes:
 def log_times(partitions: Sequence[Mapping[str, Any]], known: Known) -> LogTimes:
     """The log times of new payloads, which come from ``partitions`` (``build.other_events``)."""
     after = {name: list(each) for name, each in known.items()}
-    carried = []
-    unordered = goes_back = False
+    carried, between = [], []
+    goes_back = False
     for each in partitions:
-        times = [each["newest"]]
+        times, last_offset = [each["newest"]], int(each["last_offset"])
+        place = {"topic": sql_text(each["topic"]), "partition": str(each["partition"])}
         goes_back = goes_back or bool(each["goes_back"])
         if each["name"] in known:
             offset, log_time = known[each["name"]]
-            unordered = unordered or int(each["first_offset"]) <= (offset or 0)
             goes_back = goes_back or (log_time is not None and int(each["oldest"] or 0) < log_time)
             times.append(log_time)
-            carried.append(
-                {
-                    "topic": sql_text(each["topic"]),
-                    "partition": str(each["partition"]),
-                    "log_time": moment(log_time),
-                }
-            )
+            if int(each["first_offset"]) > (offset or 0):
+                carried.append(place | {"log_time": moment(log_time)})
+            else:
+                between.append(place | {"first_offset": str(each["first_offset"])})
+            if last_offset < (offset or 0):
+                continue
         newest = max((int(time) for time in times if time is not None), default=None)
-        after[each["name"]] = [int(each["last_offset"]), newest]
+        after[each["name"]] = [last_offset, newest]
     return LogTimes(
-        needs_correction=unordered or goes_back,
-        carried=None if unordered else carried,
-        known=None if unordered or len(after) > _MOST_PARTITIONS else after,
+        needs_correction=bool(between) or goes_back,
+        carried=carried,
+        between=between,
+        known=None if len(after) > _MOST_PARTITIONS else after,
     )

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -17,7 +18,9 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.session.project import ProjectOptions, load
+from dbt_lakehouse.session.dbt_commands import run_dbt
+from dbt_lakehouse.session.parsed_project import ParsedProject
+from dbt_lakehouse.session.project import Project, ProjectOptions, load
 from tools.benchmarks.measuring import wall_seconds
 
 TECHNICAL_COLUMNS: Final = {
@@ -102,9 +105,7 @@ class BenchmarkLake:
 
     def open_session(self) -> SparkSession:
         """The lake's session, set up as for production."""
-        self._enter()
-        folders = (str(self.project), str(self.project / "profiles"))
-        return load(ProjectOptions(*folders)).open_session()
+        return self._loaded().open_session()
 
     def empty(self) -> None:
         """Drop all tables; bronze is there again, without rows."""
@@ -126,24 +127,31 @@ class BenchmarkLake:
         """``dbt run`` in the open session. What dbt does before and after its models (parsing, its
         cache of relations) does not count. Raises ``RuntimeError`` if a model fails.
         """
-        result = self._invoke("run", *arguments)
-        nodes: Any = result.result
-        failed = [f"{each.node.name}: {each.message}" for each in nodes if each.status != "success"]
-        if failed:
-            raise RuntimeError("\n".join(failed))
-        timings = [timing for each in nodes for timing in each.timing]
-        span = max(each.completed_at for each in timings) - min(each.started_at for each in timings)
-        return Run(
-            {each.node.name: float(each.execution_time) for each in nodes}, span.total_seconds()
-        )
+        return _run_of(self._invoke("run", *arguments).result)
+
+    def run_again(self) -> Run:
+        """``run``, as a cycle of `lakehouse stream --build` runs dbt: the project is parsed once,
+        and no artifacts are written.
+        """
+        parsed = self._parsed
+        flags = ("run", "--no-write-json")
+        return _run_of(run_dbt(parsed.project, *flags, manifest=parsed.manifest()))
+
+    @cached_property
+    def _parsed(self) -> ParsedProject:
+        return ParsedProject(self._loaded())
+
+    def _loaded(self) -> Project:
+        self._enter()
+        folders = (str(self.project), str(self.project / "profiles"))
+        variables = json.dumps({"captures": [], **self.variables})
+        return load(ProjectOptions(*folders, vars=variables))
 
     def decoded(self, payloads: str) -> str:
         """A query of the events of a relation of payloads, by the project's ``vars.topics``, as the
         commands that decode have it.
         """
-        self._enter()
-        folders = (str(self.project), str(self.project / "profiles"))
-        topics = load(ProjectOptions(*folders)).variables.get("topics")
+        topics = self._loaded().variables.get("topics")
         # Without schemas of a registry, nothing is asked of a lake.
         decoding = Decoding(cast(Lake, None), topics, runs=False)
         return f"select * from {decoding.decoded_events(payloads)}"
@@ -167,3 +175,12 @@ class BenchmarkLake:
         if result.exception is not None:
             raise result.exception
         return result
+
+
+def _run_of(nodes: Any) -> Run:
+    failed = [f"{each.node.name}: {each.message}" for each in nodes if each.status != "success"]
+    if failed:
+        raise RuntimeError("\n".join(failed))
+    timings = [timing for each in nodes for timing in each.timing]
+    span = max(each.completed_at for each in timings) - min(each.started_at for each in timings)
+    return Run({each.node.name: float(each.execution_time) for each in nodes}, span.total_seconds())

@@ -8,6 +8,7 @@
       known, unsettled: relations of the known states, and of the keys that were looked up.
       misplaced: the relation of the misplaced keys, or none if there are none.
       log: the relation of all their events.
+      is_small: whether all are few enough for one task.
 #}
 with fresh as (
     select * from ({{ new_events | indent }})
@@ -30,9 +31,12 @@ with fresh as (
 )
 
 {% if not misplaced %}
-select * from fresh
-union all
-select * from {{ known }}
+select {{ '/*+ coalesce(1) */ ' if is_small }}*
+from (
+    select * from fresh
+    union all
+    select * from {{ known }}
+)
 {% else %}
 select * from {{ known }} left anti join {{ misplaced }} using ({{ fold.key_list }})
 union all

@@ -10,6 +10,7 @@
       _lh_leaves_columns  whether any leaves columns unchanged
       _lh_first_position  the least position
       _lh_first_time      the least known time
+      _lh_known_position  the place of its known state
       _lh_is_reinserted   whether several different rows were inserted without as many deletes in
                           between, which is impossible for a real key
 
@@ -148,6 +149,7 @@ folded as (
         coalesce(bool_or(size(_unchanged_columns) > 0), false) as _lh_leaves_columns,
         min(_position) filter (where not _lh_is_state) as _lh_first_position,
         min(_lh_guard_time) filter (where not _lh_is_state) as _lh_first_time,
+        max(_position) filter (where _lh_is_state) as _lh_known_position,
         {% if doubts %}
         -- More than there are deletes for. The same row twice is a message that came again.
         coalesce(
@@ -192,6 +194,7 @@ states as (
         _lh_leaves_columns,
         _lh_first_position,
         _lh_first_time,
+        _lh_known_position,
         _lh_is_reinserted
     from folded
 )

@@ -3,12 +3,12 @@
 
   Arguments:
       payloads: the new rows of bronze.
-      carried: the last log times of the partitions from earlier runs, a list of
-          {topic, partition, log_time} as SQL; none if all earlier ones are needed.
-      earlier: a relation of the log times of all earlier payloads; none if there are none, or if
-          `carried` is enough.
+      carried: the last log times of earlier runs, a list of {topic, partition, log_time} as SQL,
+          for partitions whose payloads all come behind them.
+      earlier: a relation of the log times of earlier payloads in the other partitions: of each
+          partition the last one before the new payloads, and all behind that; none if there are
+          none.
 #}
-{% set reads_earlier = carried is none and earlier is not none %}
 with payloads as (
     select
         topic,
@@ -18,23 +18,7 @@ with payloads as (
     from {{ payloads }}
 ),
 
-{% if carried %}
--- What earlier runs have given to the partitions that have new payloads, of which each comes after.
-given as (
-    select
-        carried.topic,
-        carried.partition,
-        cast(-1 as bigint) as offset,
-        carried.given_log_time
-    from (
-        values
-        {% for each in carried %}
-        ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ ',' if not loop.last }}
-        {% endfor %}
-    ) as carried (topic, partition, given_log_time)
-),
-
-{% elif reads_earlier %}
+{% if earlier %}
 -- What earlier runs have given to the partitions that have new payloads. Payloads that come after
 -- later offsets of their partition (captures landed out of order) must not get a log time above
 -- that of the offsets behind them. Nothing is lost by this window: it adds no payloads.
@@ -60,7 +44,24 @@ earlier_events as (
     inner join first_offsets using (topic, partition)
 ),
 
+{% endif %}
+{% if carried or earlier %}
 given as (
+    {% if carried %}
+    select
+        carried.topic,
+        carried.partition,
+        cast(-1 as bigint) as offset,
+        carried.given_log_time
+    from (
+        values
+        {% for each in carried %}
+        ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ ',' if not loop.last }}
+        {% endfor %}
+    ) as carried (topic, partition, given_log_time)
+    {{ 'union all' if earlier }}
+    {% endif %}
+    {% if earlier %}
     select
         topic,
         partition,
@@ -68,6 +69,7 @@ given as (
         max(log_time) as given_log_time
     from earlier_events
     group by topic, partition, offset
+    {% endif %}
 ),
 
 {% endif %}
@@ -80,7 +82,7 @@ timeline as (
         timestamp,
         cast(null as timestamp) as given_log_time
     from payloads
-    {% if carried or reads_earlier %}
+    {% if carried or earlier %}
     union all
     select
         topic,
@@ -100,12 +102,12 @@ log_times as (
         offset,
         timestamp,
         given_log_time,
-        {{ 'least(' if reads_earlier }}max(seen) over (
+        {{ 'least(' if earlier }}max(seen) over (
             partition by topic, partition
             order by offset
             rows between unbounded preceding and current row
         )
-        {%- if reads_earlier %},
+        {%- if earlier %},
             -- The rows behind, as the rows before in the other order: Spark computes a frame that
             -- has no end anew for every row.
             min(given_log_time) over (

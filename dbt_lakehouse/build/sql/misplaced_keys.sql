@@ -9,6 +9,7 @@
       known, unsettled: relations of the known states, and of the keys that were looked up.
       horizon: the purge horizon, as text, or none.
       refolded: a relation of keys, or none.
+      last_decides: whether an event before a known state makes no difference.
 #}
 {% if states or deletes %}
 select distinct {{ fold.key_list }}
@@ -31,7 +32,7 @@ from (
 ) using ({{ fold.key_list }})
 left semi join {{ unsettled }} using ({{ fold.key_list }})
 where
-    _lh_first_position <= _lh_known_position
+    {{ 'false' if last_decides else '_lh_first_position <= _lh_known_position' }}
     {% if fold.order_by %}
     -- The log has its place by now (source_places.py).
     or _lh_first_position.source is null

@@ -14,6 +14,7 @@ named_struct(
     'expired', count_if(_expires_at <= timestamp '{{ as_of }}'),
     'absent', count_if(not _lh_live and _position is not null),
     'possibly_late', count_if({{ is_late | indent }}),
+    'out_of_order', count_if(_lh_first_position <= _lh_known_position),
     'leaving', count_if(_lh_leaves_columns),
     'reinserted', count_if(_lh_is_reinserted),
     'reinserted_at', to_json(max(if(

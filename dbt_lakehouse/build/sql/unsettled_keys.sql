@@ -8,7 +8,7 @@
       hit_by_others: SQL of keys, or none.
       refolded: a relation of keys, or none.
 #}
-select distinct *
+select {{ 'distinct ' if hit_by_others or refolded }}*
 from (
     {% if states %}
     select {{ key | join(', ') }} from {{ states }}

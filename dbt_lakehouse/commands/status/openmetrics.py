@@ -39,7 +39,7 @@ _OF_TABLES: Final = {
         "Events that were rejected as late, except in rebuilds",
     ),
     "expired_keys": ("expired_keys", "Keys that had expired, in all runs"),
-    "refolded_keys": ("refolded_keys", "Keys that were folded from their whole log, in all runs"),
+    "refolded_keys": ("refolded_keys", "Keys with changes out of order, in all runs"),
     "purged_keys": ("purged_keys", "Remembered keys that were purged for age, in all runs"),
 }
 

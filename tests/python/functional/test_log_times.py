@@ -84,6 +84,12 @@ def test_log_times(partitions: Partitions) -> None:
     assert not partitions.read_the_log
     assert partitions.run() == expected
 
+    # No earlier payload is near: the one before is found in all of them.
+    expected |= {(0, 5000): 60}
+    assert partitions.run((0, 5000, 60)) == expected
+    expected |= {(0, 3000): 50, (0, 3001): 55, (0, 3002): 60, (0, 5001): 99}
+    assert partitions.run((0, 3000, 9), (0, 3001, 55), (0, 3002, 99), (0, 5001, 1)) == expected
+
     # A table of before there was the property, or of too many partitions.
     partitions.lake.set_properties("silver.other_events", {PROPERTY: ""})
     expected |= {(2, 3): 3, (1, 4): 4}

@@ -14,6 +14,7 @@ from dbt_lakehouse.runs.decisions import (
     Plan,
     Truncate,
     found_in,
+    last_event_decides,
     moment,
     newest,
     plan,
@@ -86,6 +87,28 @@ def test_what_is_looked_up(of: Fold, found: Found, but: dict[str, Any], expected
     decided = planned(of, found, **but)
     assert names(decided) == expected
     assert decided.looks_up is bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("of", "but", "expected"),
+    [
+        (FOLD, {}, True),
+        (FOLD, {"fills": True}, False),
+        (FOLD, {"doubts": True}, False),
+        # One that is known may lie between an event and the known state.
+        (FOLD, {"truncates": [OLD]}, False),
+        (fold_of_log.fold(log(order_by_source_time=True)), {}, False),
+        (fold_of_log.fold(log(order_by=["source.ts_ns"])), {}, False),
+        (SET, {}, False),
+        # A delete without a set is in no log.
+        (fold_of_log.fold(aerospike_log(order_by_source_time=False)), {}, False),
+    ],
+)
+def test_whether_an_event_before_a_known_state_makes_a_difference(
+    of: Fold, but: dict[str, Any], expected: bool
+) -> None:
+    circumstances: dict[str, Any] = {"fills": False, "doubts": False, "truncates": ()}
+    assert last_event_decides(of, **(circumstances | but)) is expected
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,9 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "truncated_at": truncated_at,
             },
         )
-    for states, horizon, refolded in product(("st", None), ("2026-01-01", None), ("f", None)):
+    for states, horizon, refolded, last_decides in product(
+        ("st", None), ("2026-01-01", None), ("f", None), YES_AND_NO
+    ):
         yield (
             "misplaced_keys",
             {
@@ -218,9 +220,10 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "unsettled": "u",
                 "horizon": horizon,
                 "refolded": refolded,
+                "last_decides": last_decides,
             },
         )
-    for misplaced in ("m", None):
+    for misplaced, is_small in product(("m", None), YES_AND_NO):
         yield (
             "events_to_fold",
             {
@@ -231,6 +234,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "unsettled": "u",
                 "misplaced": misplaced,
                 "log": "l",
+                "is_small": is_small,
             },
         )
     for each in _flags("leaves", "refolded", "truncated"):
@@ -516,10 +520,14 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "framed_texts", {"payloads": "p"}
     for is_small in YES_AND_NO:
         yield "new_partitions", {"payloads": "p", "is_small": is_small}
-    yield "earlier_log_times", {"payloads": "p", "log_times": "l"}
+    around = {"topic": "'t'", "partition": "0", "first_offset": "7", "first": -993}
+    for places in [], [around], [around, around]:
+        yield "earlier_log_times", {"payloads": "p", "log_times": "l", "places": places}
+    for between in [around], [around, around]:
+        yield "partitions_without_earlier", {"earlier": "e", "between": between}
     yield "last_log_times", {"earlier": "e"}
     each = {"topic": "'t'", "partition": "0", "log_time": "null"}
-    for carried, earlier in product(([], [each], [each, each], None), ("e", None)):
+    for carried, earlier in product(([], [each], [each, each]), ("e", None)):
         yield "log_time_corrections", {"payloads": "p", "carried": carried, "earlier": earlier}
     for log_times in ("l", None):
         yield "unjudged_events", {"payloads": "p", "log_times": log_times, "events": "e"}
