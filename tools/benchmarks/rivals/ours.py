@@ -2,8 +2,8 @@
 
     python -m tools.benchmarks.rivals.ours PAYLOADS FOLDER
 
-Landing in bronze is not timed. A load is all that dbt does for it;
-what its models take alone is noted beside it. The project is parsed once, before the first load.
+Landing in bronze is not timed. A load is all that dbt does for it; what its models take alone is
+noted beside it. The project is parsed once, before the first load.
 ``FOLDER`` gets ``loads.json`` and ``rows.parquet``.
 """
 
