@@ -43,6 +43,7 @@ _ROWS: Final = {
     "aws_dms_json": rows.name_dms_record,
     "cockroachdb_json": rows.name_changefeed,
 }
+_BINARY: Final = frozenset((_MESSAGEPACK, *AVRO_FORMATS))
 # The position of an Avro error.
 _BYTE: Final = re.compile(r"\bat byte (\d+)")
 # How sentences about MessagePack refer to their value.
@@ -183,7 +184,10 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
         found = located(root, sentence, "payload" if format_name == _MESSAGEPACK else "")
     is_element = sentence.startswith("$[") and format_name in _AEROSPIKE_JSON
     position: int | None
-    if code in _STRUCTURE and not is_element:
+    if code == Truncated.code and not is_element and format_name not in _BINARY:
+        # Not always where the tree ends: of a batch, the decoder reads on behind what is wrong.
+        position = len(value)
+    elif code in _STRUCTURE and not is_element:
         position = tree.rest
     elif found is not None:
         node, is_exact = found
@@ -201,7 +205,7 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     else:
         commas = format_name in _AEROSPIKE_JSON
         fault = None
-        if format_name != _MESSAGEPACK and format_name not in AVRO_FORMATS:
+        if format_name not in _BINARY:
             fault = json_text.fault(value, trailing_commas=commas)
         position = fault.position if fault else None
     return Wrong(event.event_index, code, sentence, position)

@@ -16,7 +16,7 @@ from aerospike_encoder import Ext, Map, pack
 from aerospike_messages import messages, record_keys
 from avro_messages import Writer, avro_schema
 from debezium_messages import ENVELOPE, dumps
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_debezium_avro import BY_HAND, KEY_BLOCK, ORDER, know
 
@@ -182,6 +182,7 @@ BATCH: Final = (
 
 
 @settings(max_examples=150, deadline=None)
+@example(edits=[("flip", 174, b"\x00"), ("flip", 447, b" \x80")], limits=EVERYTHING)
 @given(changes, small)
 def test_broken_json_batches_break_where_the_decoder_says(
     edits: list[tuple[str, int, bytes]], limits: Limits
