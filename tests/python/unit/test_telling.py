@@ -101,11 +101,15 @@ def test_work_in_several_threads() -> None:
         with working("second"):
             until(shown, "second: 0 s")
             # Quick work leaves the line to what takes long.
+            longest = 0.0
             for _ in range(20):
+                since = time.monotonic()
                 with working("quick"):
                     time.sleep(0.01)
+                longest = max(longest, time.monotonic() - since)
         seen = until(shown, "\r\x1b[Kfirst: 0 s")
-    assert "quick" not in seen
+        # On a machine with too much to do, it takes long too.
+        assert "quick" not in seen or longest > telling._PATIENCE
 
 
 @pytest.mark.parametrize("why", ["dumb", "not wanted"])
