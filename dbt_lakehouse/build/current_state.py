@@ -455,6 +455,7 @@ class Increment:
             leaves=self._run.leaves,
             refolded=refolded,
             truncated=truncated,
+            out_of_order=found.out_of_order > 0,
         )
         notes = {AS_OF: self._as_of, NEWEST: newest.and_those(found.log_time, found.time)}
         return self._table.written(statement, notes)

@@ -66,8 +66,12 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
       is_changed: SQL over target and source, whether an existing row has changed.
       is_near: SQL over target that holds for all rows with one of the keys, so that Spark can skip
           the others.
+      is_later: SQL over target and source, whether an unchanged row has only another
+          `_max_occurred_at`; none if none has.
 #}
-{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near) %}
+{% macro merge_rows(
+    target, source, key, columns, is_there, is_changed, is_near, is_later=none
+) %}
 merge into {{ target }} as target
 using {{ source }} as source
 on
@@ -78,6 +82,10 @@ on
 when matched and not source.{{ is_there }} then delete
 when matched and ({{ is_changed }}) then update set
     {{ set_columns(columns) | indent }}
+{% if is_later %}
+when matched and {{ is_later }} then update set
+    _max_occurred_at = source._max_occurred_at
+{% endif %}
 when not matched and source.{{ is_there }} then insert
     ({{ columns | join(', ') }})
 values (source.{{ columns | join(', source.') }})

@@ -237,7 +237,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "is_small": is_small,
             },
         )
-    for each in _flags("leaves", "refolded", "truncated"):
+    for each in _flags("leaves", "refolded", "truncated", "out_of_order"):
         yield (
             "merge_states",
             {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
