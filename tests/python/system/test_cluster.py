@@ -29,6 +29,8 @@ VARIABLES: Final[dict[str, Any]] = {"as_of": "2026-10-03 00:00:00", "captures": 
 MODELS: Final = ("run", "-s", "+orders", "orders_history")
 TABLES: Final = ("gold.orders", "gold.orders_history")
 SPARK: Final = Path(pyspark.__file__).parent
+# Six JVMs on this machine, none of which lives long enough to gain by HotSpot's second compiler.
+JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class Cluster:
@@ -81,7 +83,7 @@ class Cluster:
                     "SPARK_HOME": str(SPARK),
                     "SPARK_LOCAL_IP": LOOPBACK,
                     "SPARK_DAEMON_MEMORY": "128m",
-                    "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+                    "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
                 },
                 # A group of its own: what a worker starts belongs to it.
                 start_new_session=True,
@@ -120,6 +122,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, endpoint: str) -> Iterator
         cluster.stop()
 
 
+def start_java_quickly(project: Path) -> None:
+    """Give the JVMs of the driver and of the executors those options."""
+    file = project / "profiles" / "profiles.yml"
+    others, of_driver = file.read_text(), "'-XX:+UseParallelGC'"
+    assert others.count(of_driver) == 1 and others.endswith("PYTHON', '') }}\"\n")
+    of_executors = f'        spark.executor.extraJavaOptions: "{JAVA_OPTIONS}"\n'
+    file.write_text(others.replace(of_driver, f"'{JAVA_OPTIONS}'") + of_executors)
+
+
 def python_without_us(folder: Path) -> Path:
     """A Python that has all that this one has, but not the project itself: as on a worker."""
     libraries = next(path for path in sys.path if path.endswith("site-packages"))
@@ -141,6 +152,7 @@ def test_workers_build_what_one_process_builds(
     distributed.folder.mkdir()
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
     storage = place_in_bucket(distributed.project, "s3://lake/warehouse", endpoint, **keys)
+    start_java_quickly(distributed.project)
     monkeypatch.setenv("LAKEHOUSE_MASTER", cluster.address)
     monkeypatch.setenv("LAKEHOUSE_WORKERS_PYTHON", str(python))
     monkeypatch.setenv("SPARK_LOCAL_IP", LOOPBACK)
