@@ -34,6 +34,7 @@ from dbt_lakehouse.commands.stream_news import has_same_rows
 from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.tables import Snapshot, Table
+from dbt_lakehouse.session import parsed_project
 
 BUILDS = ("stream", "--build", "--interval", "0.3")
 
@@ -271,10 +272,10 @@ def test_an_edit_while_the_project_is_first_read_is_seen(
         model.write_text("select 12")
         return manifest
 
-    monkeypatch.setattr(watched_project, "read_manifest", edited)
+    monkeypatch.setattr(parsed_project, "read_manifest", edited)
     monkeypatch.setattr(watched_project, "load", lambda _: project)
     watched = WatchedProject(project)
-    monkeypatch.setattr(watched_project, "read_manifest", lambda _: manifest)
+    monkeypatch.setattr(parsed_project, "read_manifest", lambda _: manifest)
     assert watched.read_again()
     assert not watched.read_again()
 
