@@ -27,8 +27,10 @@ from dbt_lakehouse.runs.model_run import NodeRun, kept
 def model_of_log(of: Compiling) -> str:
     """The SQL of a change log's model. If the model is run, its run begins here."""
     log, upstreams = of.declared["change_log"], [of.reads["events"], of.reads["payloads"]]
-    anew = of.context.makes_anew if of.is_building else None
-    return change_log_sql(of.this, of.context.model["name"], log, upstreams, of.decoding, anew)
+    full_refresh = of.context.is_full_refresh if of.is_building else None
+    return change_log_sql(
+        of.this, of.context.model["name"], log, upstreams, of.decoding, full_refresh
+    )
 
 
 def change_log_sql(
@@ -37,19 +39,19 @@ def change_log_sql(
     log: Log,
     upstreams: Sequence[Any],
     decoding: Decoding,
-    anew: bool | None,
+    full_refresh: bool | None,
 ) -> str:
     """The SQL of the change log model called ``name``, which reads other_events and bronze.
-    ``anew``: whether the table is rebuilt in any case; None for a model that is only compiled,
-    whose rows are those of all events.
+    ``full_refresh``: whether the table is rebuilt in any case; None for a model that is only
+    compiled, whose rows are those of all events.
     """
     lake = decoding.lake
-    if anew is None:
+    if full_refresh is None:
         rows = LogRows(name, log, decoding)
         return rows.sql(rows.new(AllThere(*upstreams), ()))
-    rows = LogRows(name, log if anew else lake.declared.followed(log, this), decoding)
+    rows = LogRows(name, log if full_refresh else lake.declared.followed(log, this), decoding)
     run = lake.runs.begin_run(
-        this, upstreams, rows.log, anew, wanted=rows.log["sources"], follows=True
+        this, upstreams, rows.log, full_refresh, wanted=rows.log["sources"], follows=True
     )
     # Where the source's own order decides, truncates lie among rows as it says.
     if rows.log["namespace"] is None and "order_by" not in rows.log:
@@ -76,7 +78,7 @@ class ChangeLog(Building):
         """The source of its rows, with the types that its columns have had so far."""
         declared = self.model.node["config"]["meta"]["change_log"]
         return self._rows_of(
-            declared if self.run.anew else self.lake.declared.followed(declared, self.this)
+            declared if self.run.full_refresh else self.lake.declared.followed(declared, self.this)
         )
 
     def _rows_of(self, log: Log) -> LogRows:
@@ -89,10 +91,10 @@ class ChangeLog(Building):
         """
         run = self.run
         doubts: list[str] = []
-        if not run.is_incremental or run.is_declared_anew:
+        if not run.is_incremental or run.is_redeclared:
             # Their contracts would fail only after silver has changed.
             self.lake.declared.check_contracts_behind(self.model.node, self.rows.log)
-        if run.anew:
+        if run.full_refresh:
             self._forget_followed()
         if run.truncates_crossed:
             doubts.append(
@@ -119,7 +121,7 @@ class ChangeLog(Building):
         log = self.rows.log
         places = SourcePlaces(self.lake, self.this, log) if "order_by" in log else None
         if places is not None:
-            doubts += places.settle(anew=not run.is_incremental)
+            doubts += places.settle(rebuilt=not run.is_incremental)
         KeyUpdates(self.lake, self.this, self.rows).take_over_values()
         self._follow_widening()
         if places is not None:
@@ -128,7 +130,7 @@ class ChangeLog(Building):
 
     def _brought_up(self) -> Built:
         run = self.run
-        if run.is_declared_anew:
+        if run.is_redeclared:
             self.lake.catalog.follow_schema(self.this, self.model.sql)
         if run.to_fill:
             KeyUpdates(self.lake, self.this, self.rows).begin_anew()
@@ -271,7 +273,7 @@ class ChangeLog(Building):
                 self.this,
                 self.run.upstreams,
                 log,
-                anew=False,
+                full_refresh=False,
                 wanted=log["sources"],
                 follows=True,
             )

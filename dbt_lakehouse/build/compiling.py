@@ -72,7 +72,7 @@ class Compiling(Compiled):
             self.this,
             upstreams,
             of,
-            self.context.makes_anew,
+            self.context.is_full_refresh,
             merges=merges,
             refolds=refolds,
             wanted=wanted,

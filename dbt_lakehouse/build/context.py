@@ -51,7 +51,7 @@ class Context:
         return self._kind == "unit_test" and bool(self.of["dbt"]["is_incremental"]())
 
     @property
-    def makes_anew(self) -> bool:
+    def is_full_refresh(self) -> bool:
         """Whether the model's table is rebuilt in any case, by an option of the command or the
         model's config.
         """

@@ -334,7 +334,7 @@ class Increment:
     def _has_work(self) -> bool:
         return (
             self._run.has_news_of(self._log)
-            or self._run.is_declared_anew
+            or self._run.is_redeclared
             or any(
                 keys is not None and self._table.has_rows(keys)
                 for keys in (self._resting, self._hit)
@@ -388,7 +388,7 @@ class Increment:
         new events' states.
         """
         this = self._table.this
-        if self._run.is_declared_anew:
+        if self._run.is_redeclared:
             columns = ", ".join(self._fold.gold_columns)
             self._lake.catalog.follow_schema(this, f"select {columns} from ({states})")
         self._of.keep_truncates(truncates, moved=bool(truncates) and self._has_moved_truncate)

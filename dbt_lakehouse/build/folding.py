@@ -54,7 +54,7 @@ class Folding(Building):
         run, log = self.run, self.run.upstreams[0]
         return not (
             self.fold.order_by
-            or run.is_declared_anew
+            or run.is_redeclared
             or run.to_fill
             or not run.has_news_of(log)
             or run.may_read_again(log)
@@ -223,7 +223,7 @@ class Refolding(Folding):
         touched, folded = self.view(TOUCHED), self.view("folded")
         touched_keys = self.lake.sql.evaluate(touched, query)
         rows = self.rows()
-        if self.run.is_declared_anew:
+        if self.run.is_redeclared:
             self.lake.catalog.follow_schema(self.this, rows)
         if touched_keys == 0:
             self.lake.commits.note(self.this, notes)

@@ -173,7 +173,7 @@ class Runs(Protocol):
         this: Any,
         upstreams: Sequence[Any],
         of: Fold | Mapping[str, Any] | None,
-        anew: bool,
+        full_refresh: bool,
         *,
         merges: bool = False,
         refolds: bool = False,
@@ -484,6 +484,6 @@ class Lake(Protocol):
         ...
 
     @property
-    def makes_all_anew(self) -> bool:
+    def is_full_refresh(self) -> bool:
         """Whether the command rebuilds all tables."""
         ...

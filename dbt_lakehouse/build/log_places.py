@@ -52,7 +52,7 @@ class LogPlaces:
             self.this,
             run.upstreams,
             log,
-            anew=False,
+            full_refresh=False,
             wanted=log["sources"],
             follows=True,
             reason=reason,

@@ -142,7 +142,7 @@ class OtherEvents(Building):
         """The change_events table that an earlier version had in its place, to select from; None
         if there is none to take over.
         """
-        if self.lake.catalog.look_at(self.this) is not None or self.lake.makes_all_anew:
+        if self.lake.catalog.look_at(self.this) is not None or self.lake.is_full_refresh:
             return None
         name = moving.before_of(str(self.this))
         table = self.lake.catalog.look_at(name)

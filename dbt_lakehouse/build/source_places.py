@@ -59,12 +59,12 @@ class SourcePlaces:
         self._newest: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
 
-    def settle(self, *, anew: bool) -> list[str]:
+    def settle(self, *, rebuilt: bool) -> list[str]:
         """Give places to the rows not looked at yet, and return warnings about the existing
-        places. ``anew``: whether the table was rebuilt.
+        places. ``rebuilt``: whether the table was.
         """
         table = self._table()
-        kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
+        kept = {} if rebuilt else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
         self._newest, self._offsets = newest, kept.get("offsets", {})
         if table.sequence <= sequence:

@@ -58,7 +58,7 @@ class NodeRun:
 
     ``own`` is the name of its table, ``upstreams`` are the names of the tables that it reads
     incrementally; a name is ``schema.table`` or dbt's relation. ``of`` is the declaration, where
-    the model's SQL is not all that counts. With ``anew`` the table is rebuilt in any case.
+    the model's SQL is not all that counts. With ``full_refresh`` the table is rebuilt in any case.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
     lost. With ``refolds``, rows are made again from everything that the upstreams have of their
     keys. ``wanted``: what is read of the first upstream, other_events. With ``follows``, the
@@ -73,7 +73,7 @@ class NodeRun:
         upstreams: Sequence[Any],
         of: Fold | Mapping[str, Any] | None = None,
         *,
-        anew: bool = False,
+        full_refresh: bool = False,
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
@@ -117,10 +117,10 @@ class NodeRun:
         """Whether it may meet a truncate, new or remembered; None until then."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
-        self.anew: Final = anew
+        self.full_refresh: Final = full_refresh
         """Whether the table is rebuilt in any case."""
-        self.table: Final = None if anew else load(str(own))
-        self.seen: str | None = None if anew else NO_SNAPSHOT
+        self.table: Final = None if full_refresh else load(str(own))
+        self.seen: str | None = None if full_refresh else NO_SNAPSHOT
         """The snapshot of the table by which its new rows are chosen; None if it is rebuilt,
         whatever it contains.
         """
@@ -251,7 +251,7 @@ class NodeRun:
         return self.upstreams[-1 if self._follows else 0]
 
     @property
-    def is_declared_anew(self) -> bool:
+    def is_redeclared(self) -> bool:
         """Whether the table's rows were made of another declaration."""
         return (
             self.declaration is not None
@@ -264,7 +264,7 @@ class NodeRun:
         """Whether there is anything to do for the model's rows."""
         return (
             not self.is_incremental
-            or self.is_declared_anew
+            or self.is_redeclared
             or any(reading.has_news for reading in self.readings.values())
         )
 

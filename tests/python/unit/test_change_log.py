@@ -93,8 +93,10 @@ class RecordedLake:
         """That of the last step of this kind."""
         return [sql for each, sql in self.done if each == step][-1]
 
-    def begin_run(self, this: Any, upstreams: Any, of: Any, anew: bool, **more: Any) -> NodeRun:
-        found = NodeRun(self.tables.get, this, upstreams, of, anew=anew, **more)
+    def begin_run(
+        self, this: Any, upstreams: Any, of: Any, full_refresh: bool, **more: Any
+    ) -> NodeRun:
+        found = NodeRun(self.tables.get, this, upstreams, of, full_refresh=full_refresh, **more)
         self.run = found
         return found
 
@@ -199,12 +201,12 @@ class RecordedLake:
         if own is not None:
             own.properties.update(properties)
 
-    def compiled(self, anew: bool | None = False) -> str:
-        decoding = Decoding(cast(Lake, self), None, runs=anew is not None)
-        return change_log_sql(OWN, "orders", self.log, [EVENTS, PAYLOADS], decoding, anew)
+    def compiled(self, full_refresh: bool | None = False) -> str:
+        decoding = Decoding(cast(Lake, self), None, runs=full_refresh is not None)
+        return change_log_sql(OWN, "orders", self.log, [EVENTS, PAYLOADS], decoding, full_refresh)
 
-    def build(self, anew: bool = False) -> Built:
-        sql = self.compiled(anew)
+    def build(self, full_refresh: bool = False) -> Built:
+        sql = self.compiled(full_refresh)
         node = {"name": "orders", "config": {"meta": {"change_log": self.log}}}
         model = Model(OWN, node, sql, "2026-11-27 10:00:00", lambda query: f"create {query}")
         return ChangeLog(cast(Lake, self), model).build()

@@ -68,11 +68,13 @@ def run(
     of: Any = None,
     upstreams: tuple[str, ...] = (LOG,),
     *,
-    anew: bool = False,
+    full_refresh: bool = False,
     merges: bool = False,
     refolds: bool = False,
 ) -> NodeRun:
-    return NodeRun(tables.get, OWN, upstreams, of, anew=anew, merges=merges, refolds=refolds)
+    return NodeRun(
+        tables.get, OWN, upstreams, of, full_refresh=full_refresh, merges=merges, refolds=refolds
+    )
 
 
 def test_a_first_build_reads_all() -> None:
@@ -83,7 +85,7 @@ def test_a_first_build_reads_all() -> None:
     assert (found.snapshot_of(LOG), found.sequence_read(LOG)) == ("2000", 0)
     assert is_behind(found, LOG)
     assert not found.is_small
-    assert not found.is_declared_anew
+    assert not found.is_redeclared
     digest = declarations.digest(redeclared.declared(fold()))
     assert found.notes({"lakehouse.as_of": 7}) == {
         **read(log=2),
@@ -95,7 +97,7 @@ def test_a_first_build_reads_all() -> None:
 
 def test_a_full_refresh_reads_all_and_does_not_look_at_the_table() -> None:
     tables = {OWN: made_of(fold(), read(log=2)), LOG: table(row(1, 2))}
-    found = run(tables, fold(), anew=True)
+    found = run(tables, fold(), full_refresh=True)
     assert (found.table, found.is_incremental, found.reason) == (None, False, None)
     assert found.readings[LOG].window is Window.WHOLE
     assert found.noted(DECLARED) is None
@@ -112,7 +114,7 @@ def test_a_run_goes_on_where_the_last_one_was() -> None:
     assert not found.may_read_again(LOG)
     assert is_behind(found, LOG)
     assert found.is_small
-    assert not found.is_declared_anew
+    assert not found.is_redeclared
     assert found.notes().items() >= read(log=3).items()
 
 
@@ -153,7 +155,7 @@ def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits:
     log = table([*row(1, 2), commit(3, 2, rows=new)])
     tables = {OWN: made_of(fold(), notes), LOG: log}
     assert run(tables, fold()).suits_small is suits
-    assert not run(tables, fold(), anew=True).suits_small
+    assert not run(tables, fold(), full_refresh=True).suits_small
     assert not run({LOG: log}, fold()).suits_small
 
 
@@ -325,7 +327,7 @@ def test_a_declaration_that_has_changed(
     assert found.is_incremental is (reason is None)
     # Nothing new is read, and there is something to do nevertheless.
     assert found.has_news
-    assert found.is_declared_anew
+    assert found.is_redeclared
     # What new columns are filled from may leave them as they were, and nobody has looked.
     assert (LEAVES in found.properties()) is (None in to_fill.values())
 

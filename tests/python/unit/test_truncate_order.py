@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from dbt_lakehouse.build.truncate_order import NEARBY, Bounds, Truncate, placed
+from dbt_lakehouse.build.truncate_order import Bounds, Truncate, placed
+from dbt_lakehouse.build.truncate_sql import NEARBY
 
 FIRST = Truncate(
     topic="t",

@@ -72,7 +72,7 @@ class SparkLake:
         return self.connections.only_compiles
 
     @property
-    def makes_all_anew(self) -> bool:
+    def is_full_refresh(self) -> bool:
         """Whether the command rebuilds all tables."""
         return bool(getattr(self.args, "full_refresh", False))
 

@@ -174,7 +174,7 @@ class Commits(LakePart):
             self._lake.sql.execute(statement)
 
     def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
-        if run.is_declared_anew:
+        if run.is_redeclared:
             tables.set_properties(self._spark, str(this), run.properties())
 
     def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:

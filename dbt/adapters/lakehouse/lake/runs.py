@@ -38,7 +38,7 @@ class Runs(LakePart):
         this: BaseRelation,
         upstreams: Sequence[BaseRelation],
         of: Fold | Mapping[str, Any] | None,
-        anew: bool,
+        full_refresh: bool,
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
@@ -59,7 +59,7 @@ class Runs(LakePart):
             this,
             upstreams,
             of,
-            anew=anew,
+            full_refresh=full_refresh,
             merges=merges,
             refolds=refolds,
             wanted=wanted,
@@ -116,7 +116,7 @@ class Runs(LakePart):
         the table.
         """
         run = self._runs.get(str(relation))
-        if run is None or not run.is_incremental or run.is_declared_anew:
+        if run is None or not run.is_incremental or run.is_redeclared:
             return None
         return run
 
@@ -182,11 +182,10 @@ class Runs(LakePart):
         """The moments for which tables with expiring rows were built, by their models, without
         those that this command rebuilds.
         """
-        makes_anew = getattr(self._lake.args, "full_refresh", False)
-        anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()
+        rebuilt = selected_resources.SELECTED_RESOURCES if self._lake.is_full_refresh else ()
         found: dict[str, str | None] = {}
         for model in graph.of_namespaces(self._lake.nodes):
-            if model.unique_id not in anew:
+            if model.unique_id not in rebuilt:
                 table = self._lake.catalog.look_at(
                     self._lake.Relation.create(schema=model.schema, identifier=model.alias)
                 )
