@@ -163,8 +163,6 @@ class LookUp:
             found is not None
             and not plan.hit_keys
             and refolded is None
-            # Read once more when the view of the states has been replaced.
-            and asked.deletes is None
             and (plan.all_keys or self._run.suits_small)
         ):
             sql.define(unsettled, query)

@@ -56,7 +56,7 @@ class WatchedProject:
     def _read(self, project: Project, found: Files) -> None:
         source, parsed = project.require_kafka(), ParsedProject(project)
         self.project, self.source, self._parsed = project, source, parsed
-        as_read = looked_at(files_of(parsed.read, project))
+        as_read = looked_at(files_of(parsed.manifest(), project))
         self._files: Files = {path: found.get(path, state) for path, state in as_read.items()}
 
 

@@ -13,11 +13,10 @@ class ParsedProject:
 
     def __init__(self, project: Project) -> None:
         self.project: Final = project
-        self.read: Final[Any] = read_manifest(project)
-        """The manifest, as the last command has left it."""
+        self._manifest: Final[Any] = read_manifest(project)
         self._references: Final = [
             (constraint, constraint.to)
-            for node in self.read.nodes.values()
+            for node in self._manifest.nodes.values()
             if isinstance(node, ModelNode)
             for constraint in node.all_constraints
         ]
@@ -27,10 +26,10 @@ class ParsedProject:
         takes for new, and leaves them out if the node still has them from the last command. In a
         foreign key's `ref` it leaves the name of a table, which is not a `ref`.
         """
-        for node in self.read.nodes.values():
+        for node in self._manifest.nodes.values():
             if isinstance(node, CompiledNode):
                 node.extra_ctes, node.extra_ctes_injected = [], False
                 node._pre_injected_sql = None
         for constraint, to in self._references:
             constraint.to = to
-        return self.read
+        return self._manifest

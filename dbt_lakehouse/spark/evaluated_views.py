@@ -46,10 +46,9 @@ class EvaluatedViews:
         return java_map({name: self._settings[name] for name in of_sql})
 
     def create(self, name: str, rows: DataFrame) -> int:
-        """Evaluate rows of this session as a temporary view, replacing one of that name. Returns
-        their number.
+        """Evaluate rows of this session as a temporary view, replacing one of that name, which the
+        rows may come from. Returns their number.
         """
-        self.drop(name)
         evaluated = scala_object("org.apache.spark.sql.execution.columnar.InMemoryRelation").apply(
             java_class("org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK(),
             query_execution(rows),
@@ -60,14 +59,20 @@ class EvaluatedViews:
         relation = evaluated.copy(evaluated.output(), evaluated.cacheBuilder(), unordered)
         # Until it is evaluated; its own size from then on.
         getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
-        self._held[name] = relation.cacheBuilder()
+        held = relation.cacheBuilder()
         # A job without a plan of its own, which an aggregation would have. Spark gives the
         # session's settings only to the tasks of a statement.
-        with job_properties(self._spark.sparkContext, self._of_tasks):
-            relation.cacheBuilder().cachedColumnBuffers().count()
+        try:
+            with job_properties(self._spark.sparkContext, self._of_tasks):
+                held.cachedColumnBuffers().count()
+        except BaseException:
+            held.clearCache(False)
+            raise
+        self.drop(name)
+        self._held[name] = held
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
         dataset.ofRows(java_session(self._spark), relation).createOrReplaceTempView(name)
-        return int(relation.cacheBuilder().rowCountStats().value())
+        return int(held.rowCountStats().value())
 
     def create_observed(self, name: str, rows: DataFrame, aggregate: str) -> dict[str, Any]:
         """``create`` a view, and compute an aggregate of its rows while it is evaluated: a

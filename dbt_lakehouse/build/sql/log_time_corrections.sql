@@ -52,13 +52,8 @@ given as (
         carried.topic,
         carried.partition,
         cast(-1 as bigint) as offset,
-        carried.given_log_time
-    from (
-        values
-        {% for each in carried %}
-        ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ ',' if not loop.last }}
-        {% endfor %}
-    ) as carried (topic, partition, given_log_time)
+        carried.log_time as given_log_time
+    from {{ parts.values_of(carried, ['topic', 'partition', 'log_time'], 'carried') | indent }}
     {{ 'union all' if earlier }}
     {% endif %}
     {% if earlier %}

@@ -8,12 +8,7 @@
 select
     late.topic,
     late.partition
-from (
-    values
-    {% for each in between %}
-    ({{ each.topic }}, {{ each.partition }}, {{ each.first_offset }}){{ ',' if not loop.last }}
-    {% endfor %}
-) as late (topic, partition, first_offset)
+from {{ parts.values_of(between, ['topic', 'partition', 'first_offset'], 'late') }}
 left anti join {{ earlier }} as earlier
     on
         late.topic = earlier.topic

@@ -36,6 +36,23 @@ to_json({{ struct }}, map(
 {{ exact_json('named_struct(' ~ fields ~ ')') }}
 {%- endmacro %}
 
+{#
+  A relation of values, to select from.
+
+  Arguments:
+      rows: mappings of names to SQL.
+      names: those of the columns.
+#}
+{% macro values_of(rows, names, alias) %}
+(
+    values
+    {% for row in rows %}
+    ({% for name in names %}{{ row[name] }}{{ ', ' if not loop.last }}{% endfor %})
+    {{- ',' if not loop.last }}
+    {% endfor %}
+) as {{ alias }} ({{ names | join(', ') }})
+{%- endmacro %}
+
 {# Whether an event leaves a column unchanged. #}
 {% macro is_unchanged(column) %}
 coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), false)

@@ -70,6 +70,24 @@ def test_a_view_stays_what_it_was_when_its_table_is_written(session: LakeSession
     assert session.sql("select count(*) from gold.numbers").first() == (7,)
 
 
+def test_a_view_is_evaluated_once_though_it_is_replaced_by_a_query_of_itself(
+    session: LakeSession,
+) -> None:
+    read = session.spark.sparkContext.accumulator(0)
+
+    def counted(number: int) -> int:
+        read.add(1)
+        return number
+
+    session.spark.udf.register("counted", counted, "bigint")
+    session.evaluate("states", "select counted(id) as id from range(3)")
+    session.sql("select id from states where id > 0").createOrReplaceTempView("late_states")
+    assert session.evaluate("states", "select id from states union all table late_states") == 5
+    assert read.value == 3
+    # The rows of before are held no more.
+    assert len(session.spark.sparkContext._jsc.getPersistentRDDs()) == len(session.views._held)
+
+
 def test_tasks_of_a_view_have_the_sessions_settings(session: LakeSession) -> None:
     def setting(name: str) -> str | None:
         task = TaskContext.get()
