@@ -9,7 +9,7 @@ A rebuild folds the whole log. An incremental run
        event before their known state are folded from their whole log where that makes a
        difference (``look_up``);
     3. remembers the keys that are absent in `deleted_keys`, and only then
-    4. merges the states into gold; the watermarks are committed with them.
+    4. merges the states into gold; the marks are committed with them.
 
 Each step can be repeated: a crash between any two loses nothing.
 """

@@ -1,7 +1,7 @@
 """Marks: how far an incremental table has read its upstreams, and what of them is new to it.
 
-A mark is a place in the history of an upstream table. It is committed with the rows that were made
-of what was read, in the summary of their snapshot:
+A mark is the watermark of an upstream: a place in the history of that table. It is committed with
+the rows that were made of what was read, in the summary of their snapshot:
 
     lakehouse.read.<schema>.<table>     identity|snapshot|sequence number of the upstream, as read
 
