@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from python_udfs.typed.values import MOST_DIGITS
+
 FOLLOWED: Final = "lakehouse.followed"
 """A property of a change log: the current types of its columns, and the sequence number up
 to which its misfits were checked.
@@ -18,7 +20,6 @@ WIDENING: Final = "widening"
 # Each type holds all values of the types before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 _DECIMAL: Final = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
-_MOST_DIGITS: Final = 38
 
 
 class Decimal(NamedTuple):
@@ -77,7 +78,7 @@ def wider(declared: str, kinds: Sequence[Kind]) -> str:
     if (held := decimal(declared)) is not None:
         for kind in sorted(kinds, key=lambda each: each.whole + each.fraction):
             scale, whole = max(held.scale, kind.fraction), max(held.whole, kind.whole)
-            if scale + whole <= _MOST_DIGITS:
+            if scale + whole <= MOST_DIGITS:
                 held = Decimal(scale + whole, scale)
         return declared if held == decimal(declared) else str(held)
     if declared in _WIDENINGS[0][:-1] and any(kind.is_bigint for kind in kinds):
@@ -109,7 +110,7 @@ def _widest(declared: str, by_now: str) -> str:
     if one is not None and other is not None:
         scale, whole = max(one.scale, other.scale), max(one.whole, other.whole)
         both = Decimal(scale + whole, scale)
-        return declared if both == one or both.digits > _MOST_DIGITS else str(both)
+        return declared if both == one or both.digits > MOST_DIGITS else str(both)
     return by_now if is_widening(declared, by_now) else declared
 
 

@@ -21,8 +21,8 @@ from functools import reduce
 from typing import Final
 
 from dbt_lakehouse.commands.generate.values import Values
+from python_udfs.typed.values import MOST_DIGITS
 
-MAX_PRECISION: Final = 38
 ENOUGH_TIMES: Final = 1000
 INT: Final = 2**31
 BIGINT: Final = 2**63
@@ -40,7 +40,7 @@ def decimal_type(precision: int, scale: int) -> str:
     fewer digits than its scale needs.
     """
     precision = max(precision, scale)
-    if 0 <= scale and 1 <= precision <= MAX_PRECISION:
+    if 0 <= scale and 1 <= precision <= MOST_DIGITS:
         return f"decimal({precision},{scale})"
     return "string"
 
@@ -147,7 +147,7 @@ def _decimal_of(values: Values) -> str | None:
     """The decimal type that holds all values, if there is one."""
     needed = values.digits_before_point() + values.written_scale
     # Digits that take no more space in a file are free, and the next value may have more digits.
-    for precision in (9, 18, MAX_PRECISION):
+    for precision in (9, 18, MOST_DIGITS):
         if needed <= precision:
             type_name = decimal_type(precision, values.written_scale)
             if fits(type_name, values):

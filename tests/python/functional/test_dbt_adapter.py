@@ -5,7 +5,7 @@ Python models.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -92,28 +92,39 @@ class TestSchemaChange(BaseIncrementalOnSchemaChangeSetup):
         self.run_incremental_append_new_columns(project)  # type: ignore[no-untyped-call]
 
 
+# dbt itself rounds to 28 digits.
+MANY_DIGITS: Final = "0.0000000000000000000000001234567890123456789"
+
+
 class TestSeedValues:
-    """dbt-spark's sessions make the text ``None`` of null, and doubles of whole numbers."""
+    """dbt-spark's sessions make the text ``None`` of null, and doubles of whole numbers and of
+    all in a column with fractions.
+    """
 
     @pytest.fixture(scope="class")
     def seeds(self) -> dict[str, str]:
         lines = (
-            "id,name,amount,big,on_day,is_open",
-            "1,O'Brien \\ 100%,1.10,9007199254740993,2026-11-29,true",
-            "2,,,,,",
+            "id,name,amount,big,exact,more,most,on_day,is_open",
+            "1,O'Brien \\ 100%,1.10,9007199254740993,0.5,9223372036854775808,"
+            f"{MANY_DIGITS},2026-11-29,true",
+            "2,,,,9007199254740993,,1,,",
         )
         return {"values.csv": "\n".join(lines)}
 
     def test_a_seed_has_the_values_of_its_file(self, project: Any) -> None:
         run_dbt(["seed"])
         rows = project.run_sql(
-            "select id, name, cast(amount as string), big, cast(on_day as string), is_open"
+            "select id, name, cast(amount as string), big, cast(exact as string),"
+            " cast(more as string), most, cast(on_day as string), is_open"
             " from {schema}.values order by id",
             fetch="all",
         )
         assert [tuple(row) for row in rows] == [
-            (1, "O'Brien \\ 100%", "1.1", 9007199254740993, "2026-11-29", True),
-            (2, None, None, None, None, None),
+            (
+                *(1, "O'Brien \\ 100%", "1.1", 9007199254740993, "0.5", "9223372036854775808"),
+                *(MANY_DIGITS, "2026-11-29", True),
+            ),
+            (2, None, None, None, "9007199254740993.0", None, "1", None, None),
         ]
 
 
