@@ -47,7 +47,7 @@ def parse(text: bytes) -> Any:
     return json.loads(
         _TRAILING_COMMA.sub(lambda match: match[1] or b"", text.removeprefix(json_text.BOM)),
         object_pairs_hook=_object,
-        parse_float=Decimal,
+        parse_float=json_text.decimal,
         parse_int=_integer,
     )
 

@@ -11,8 +11,8 @@ Policies:
 
 - Numbers keep their digits: integers of any size are ``int`` (beyond 4,300 digits, where CPython
   stops converting, ``Decimal``), all others ``Decimal``. Nothing here expands an exponent:
-  ``1e999999999`` stays those few digits. An exponent that ``Decimal`` can't hold (beyond 18 digits)
-  is ``bad_field``.
+  ``1e999999999`` stays those few digits, and ``1E0`` is ``1.0``. An exponent that ``Decimal``
+  can't hold (beyond 18 digits) is ``bad_field``.
 - An integer ``-0`` is 0.
 - A UTF-8 byte order mark before the text is skipped, as RFC 8259 allows.
 - Invalid UTF-8 in a string and an unpaired surrogate escape (``"\\ud800"``) are ``bad_field``:
@@ -49,7 +49,6 @@ BOM: Final = b"\xef\xbb\xbf"
 # CPython's own limit for int(text), a guard against quadratic work (sys.set_int_max_str_digits).
 _MAX_INT_DIGITS: Final = 4300
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=Decimal)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 _CANONICAL: Final = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
@@ -101,6 +100,21 @@ _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _NUMBER_START: Final = frozenset(b"-0123456789")
 _VALUE_END: Final = frozenset(b" \t\n\r,]}")
 
+
+def decimal(text: str) -> Decimal:
+    """The value of a JSON number, as it is written again: a ``Decimal`` of 1E0 would be written
+    as the integer 1, so it has the digits 1.0.
+    """
+    value = Decimal(text)
+    if "e" in text or "E" in text:
+        sign, digits, exponent = value.as_tuple()
+        if not exponent:
+            return Decimal((sign, (*digits, 0), -1))
+    return value
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=decimal)
+
 # Failures of msgspec for which `scan` finds the reason. msgspec.ValidationError, for an integer
 # beyond _MAX_INT_DIGITS, is a DecodeError; InvalidOperation is Decimal's, for a huge exponent.
 FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation)
@@ -127,7 +141,7 @@ def parse(payload: bytes, *, trailing_commas: bool = False) -> Any:
             return _DECODER.decode(payload)
         except FAILURES:
             pass
-    return parse_slowly(payload, _decimal)
+    return parse_slowly(payload, _checked_decimal)
 
 
 def dumps(value: Any) -> bytes:
@@ -200,9 +214,9 @@ def duplicate_name(payload: bytes) -> str | None:
     return found[0] if found else None
 
 
-def _decimal(text: str) -> Decimal:
+def _checked_decimal(text: str) -> Decimal:
     try:
-        return Decimal(text)
+        return decimal(text)
     except InvalidOperation:
         shown = text if len(text) <= 60 else f"{text[:30]}...{text[-30:]}"
         raise BadField(f"the number {shown} has an exponent of more than 18 digits") from None

@@ -166,6 +166,12 @@ def test_a_real_write() -> None:
     assert (event.occurred_at, event.expires_at) == (1636468874425, None)
 
 
+def test_a_number_with_an_exponent_stays_no_integer() -> None:
+    text = json.dumps(write(a_bin("list", ["here"])))
+    sent = text.replace('"here"', "1E0,1.0e1,-0e0,2E+1,1.50")
+    assert one(sent.encode()).after == b'{"n":[1.0,10.0,-0.0,2E+1,1.50]}'
+
+
 def test_a_real_delete_may_lack_all_but_its_key() -> None:
     event = good(delete())
     assert (event.source_table, event.occurred_at, event.metadata) == ("set", None, b"{}")
