@@ -387,7 +387,7 @@ def _columns_inside(
     objects: list[bytes], paths: tuple[Path, ...]
 ) -> list[Sequence[str | None]] | None:
     """The values at paths in JSON objects; None if they can't be decoded at once: where a value
-    on the way is not an object, or one path continues where another one ends.
+    on the way is not an object, one path continues where another one ends, or JSON escapes a name.
     """
     decoder = _decoder_of_paths(paths)
     if decoder is None:
@@ -421,7 +421,11 @@ def _decoder_of_paths(paths: tuple[Path, ...]) -> msgspec.json.Decoder[Any] | No
                 return None
         if not path or node.setdefault(path[-1], _END) is not _END:
             return None
-    return msgspec.json.Decoder(_struct_of(tree))
+    try:
+        return msgspec.json.Decoder(_struct_of(tree))
+    except ValueError:
+        # A Struct can't have a name that JSON escapes.
+        return None
 
 
 _END: Final[dict[str, Any]] = {}

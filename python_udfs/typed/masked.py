@@ -139,8 +139,7 @@ def masked_rows(log: Log, rows: pa.StructArray) -> pa.StructArray:
         found[KEY_UPDATE] = _masked_updates(log, masks, found[KEY_UPDATE])
     found[MISFITS] = _masked_misfits(masks, found[MISFITS])
     if FORMER in found:
-        of_rows = found[FORMER].to_pylist()
-        texts = [_masked_texts(log, each["texts"]) for each in of_rows]
+        texts = [_masked_texts(log, each) for each in found[FORMER].field("texts").to_pylist()]
         before = _masked_keys(masks, found[FORMER].field("before"))
         kind = wanted.field(FORMER).type
         found[FORMER] = pa.StructArray.from_arrays(

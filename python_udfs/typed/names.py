@@ -1,6 +1,6 @@
 """Names of columns: lists of them as an array, and which of them images contain."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import compress
 from typing import Any
@@ -36,13 +36,8 @@ def named_fields(images: Sequence[bytes | None], fields: Iterable[str]) -> dict[
     there = [image for image in images if image is not None]
     if not there or not fields:
         return {field: [False] * len(images) for field in fields}
-    rows = _names_decoder(fields).decode_lines(b"\n".join(there))
-    if len(rows) != len(there):
-        # A line break between tokens.
-        rows = [_names_decoder(fields).decode(image) for image in there]
     found = {}
-    for field, column in zip(fields, zip(*map(structs.astuple, rows), strict=True), strict=True):
-        is_named = [name is not None for name in column]
+    for field, is_named in zip(fields, _named(there, fields), strict=True):
         if len(there) < len(images):
             left = iter(is_named)
             is_named = [image is not None and next(left) for image in images]
@@ -50,11 +45,33 @@ def named_fields(images: Sequence[bytes | None], fields: Iterable[str]) -> dict[
     return found
 
 
+def _named(images: list[bytes], fields: tuple[str, ...]) -> Iterator[list[bool]]:
+    """For each field, whether the images contain it."""
+    decoder = _names_decoder(fields)
+    if decoder is None:
+        objects = list(map(_decode_object, images))
+        yield from ([field in each for each in objects] for field in fields)
+        return
+    rows = decoder.decode_lines(b"\n".join(images))
+    if len(rows) != len(images):
+        # A line break between tokens.
+        rows = list(map(decoder.decode, images))
+    for column in zip(*map(structs.astuple, rows), strict=True):
+        yield [name is not None for name in column]
+
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
 @lru_cache(256)
-def _names_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of objects' fields as written; None for a missing one."""
+def _names_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any] | None:
+    """A decoder of objects' fields as written, with None for a missing one; None where a name is
+    one that JSON escapes, which msgspec's Structs can't have.
+    """
     attributes = {f"f{place}": name for place, name in enumerate(fields)}
-    row = msgspec.defstruct(
-        "Names", [(name, msgspec.Raw, None) for name in attributes], rename=attributes, gc=False
-    )
+    names = [(name, msgspec.Raw, None) for name in attributes]
+    try:
+        row = msgspec.defstruct("Names", names, rename=attributes, gc=False)
+    except ValueError:
+        return None
     return msgspec.json.Decoder(row)

@@ -448,10 +448,23 @@ def _decoded(texts: pa.Array, encoding: str | None, type: str) -> pa.Array:
 def _differ(values: pa.Array, others: pa.Array) -> pa.Array:
     """Whether values differ, treating null and NaN as equal to themselves."""
     if pa.types.is_nested(values.type):
-        pairs = zip(values.to_pylist(), others.to_pylist(), strict=True)
+        # Python has no dates and times of all years.
+        kind = _without_times(values.type)
+        pairs = zip(values.cast(kind).to_pylist(), others.cast(kind).to_pylist(), strict=True)
         return pa.array([value != other for value, other in pairs], pa.bool_())
     differ = pc.not_equal(values, others).fill_null(False)
     if pa.types.is_floating(values.type):
         both = pc.and_(pc.is_nan(values), pc.is_nan(others)).fill_null(False)
         differ = pc.and_not(differ, both)
     return pc.or_(differ, pc.xor(values.is_valid(), others.is_valid()))
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    """A type with the numbers of dates and times in their places."""
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _without_times(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_without_times(kind.value_type))
+    if pa.types.is_date(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) else kind

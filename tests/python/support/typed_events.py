@@ -17,18 +17,29 @@ from python_udfs.typed.row import Change
 
 know_key(b"a key that the tests have")
 PLACEHOLDER: Final = "__debezium_unavailable_value"
-_FIELDS: Final = ("id", "k2", "a", "b", "c", "d")
+# JSON escapes the last one.
+_FIELDS: Final = ("id", "k2", "a", "b", "c", "d", 'e"\\')
 _VALUES: Final = (
     *(None, 1, 2, 3, -7, 1.5, True, "a", "b", "\u00e9", "2024-01-01", "x\ny", [1, 2], {"a": "x"}),
     *("1.50", 2**70, 10, "\u0001", '{"a":"y"}', "[1, 2]", "", "q", "q", "q"),
+    # Python has neither of these days.
+    *("+10000-01-01", "-0001-01-01", ["+10000-01-01"], ["2024-01-01"]),
 )
-_KEY_TYPES: Final = ("int", "bigint", "decimal(9,2)", "double", "string")
+_KEY_TYPES: Final = (*("int", "bigint", "decimal(9,2)", "double", "string", "date", "array<date>"),)
 _HBASE_TYPES: Final = ("int", "string", "double", "decimal(9,2)", "binary")
 _WHOLE: Final = LogColumn("all", "string", "$", ())
 _FORMER: Final = ((), (("id", "_id"),), (("k2", "a"), ("id", "k0")))
 _PATHS: Final = (
     *(("source", "n"), ("source", "at", "lsn"), ("ts_ms",), ("transaction", "id")),
-    *(("source",), ("list", "1"), ("list",), ("old_key",), ("none", "of", "it"), ()),
+    *(
+        ("source", 'a"b'),
+        ("source",),
+        ("list", "1"),
+        ("list",),
+        ("old_key",),
+        ("none", "of", "it"),
+        (),
+    ),
 )
 _OPERATIONS: Final = (SNAPSHOT, INSERT, UPDATE, UPDATE, UPDATE, UPSERT, DELETE, "truncate")
 

@@ -166,6 +166,27 @@ def test_a_partial_image_leaves_what_it_does_not_name() -> None:
     assert (row["amount"], row["_unchanged_columns"]) == (None, ["amount"])
 
 
+def test_a_name_that_json_escapes_is_one_like_others() -> None:
+    name = 'a"b'
+    beside = LogColumn("place", "int", "source", ("source", name))
+    column = LogColumn("amount", "int", name)
+    log = Log((ORDERS.columns[0], column), ("id",), partial=True, beside=(beside,))
+    metadata = image(source={name: 7})
+    row = row_of(Change("update", None, image(**{"id": 1, name: 5}), None, metadata), log)
+    assert (row["amount"], row["place"], row["_unchanged_columns"]) == (5, 7, [])
+    assert row_of(Change("update", None, image(id=1)), log)["_unchanged_columns"] == ["amount"]
+
+
+@pytest.mark.parametrize("type", ["date", "array<date>"])
+def test_a_key_may_be_a_day_of_any_year(type: str) -> None:
+    log = Log((LogColumn("day", type, "day"),), ("day",))
+    days = ["2024-01-01", "+10000-01-01"]
+    before, after = (image(day=day if type == "date" else [day]) for day in days)
+    row = row_of(Change("update", before, after), log)
+    assert row["_previous_key"] is not None
+    assert row["_misfits"] == []
+
+
 def test_a_keyless_table_s_update_names_the_row_before() -> None:
     log = Log(ORDERS.columns[1:], ("amount", "note"), keyless=True)
     row = row_of(Change("update", image(amount=1, note="a"), image(amount=1, note="b")), log)
