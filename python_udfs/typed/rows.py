@@ -42,7 +42,7 @@ from python_udfs.typed.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.masked import clear, masked_rows
 from python_udfs.typed.masks import MASKED
 from python_udfs.typed.names import Names
-from python_udfs.typed.row import NEW_ROWS, key_update, said
+from python_udfs.typed.row import NEW_ROWS, Change, change_row, key_update, said
 from python_udfs.typed.source_places import source_place
 from python_udfs.typed.values import Value, typed
 
@@ -63,9 +63,9 @@ Given = Callable[[int, int], Iterable[Changes]]
 
 
 def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
-    """``change_rows`` of ``length`` events. If it raises for an event, that event gets nulls and a
-    misfit with its image. The event comes from our decoder, so the error is ours, and one event
-    must not stop a run.
+    """``change_rows`` of ``length`` events. If it raises for an event, its row is ``change_row``'s;
+    if that raises too, the event gets nulls and a misfit with its image. The event comes from our
+    decoder, so the error is ours, and one event must not stop a run.
 
     Raises ``ValueError`` for a type that the log's columns can't have.
     """
@@ -83,17 +83,21 @@ def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
         # Bisection finds the event.
         pass
     if end - start < 2:
-        (change,) = given(start, end)
-        images = (*change.after, *change.before, *change.record_key, b"")
-        text = next(image for image in images if image is not None)
-        return pa.array([_nothing(log, text.decode(errors="replace"))], row_type(log))
+        (changes,) = given(start, end)
+        (change,) = map(Change, *changes)
+        try:
+            return pa.array([change_row(log, change)], row_type(log))
+        except Exception:
+            return pa.array([_nothing(log, change)], row_type(log))
     half = (start + end) // 2
     return pa.concat_arrays(
         [_told_rows(log, given, start, half), _told_rows(log, given, half, end)]
     )
 
 
-def _nothing(log: Log, text: str) -> dict[str, Any]:
+def _nothing(log: Log, change: Change) -> dict[str, Any]:
+    images = (change.after, change.before, change.record_key, b"")
+    text = next(image for image in images if image is not None).decode(errors="replace")
     row: dict[str, Any] = {field.name: None for field in row_type(log)}
     row[HAS_OTHER_KEY] = False
     told = text[:_LONGEST_IMAGE] if clear(log) is log else MASKED

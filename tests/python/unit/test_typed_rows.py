@@ -353,6 +353,22 @@ def test_an_image_that_cannot_be_read_costs_its_own_event_only(bad: bytes) -> No
     }
 
 
+def test_an_event_on_which_the_rows_by_column_fail_has_the_row_of_its_own() -> None:
+    changes = [Change("insert", None, image(id=number, amount="1.50")) for number in range(5)]
+    expected = rows_of(ORDERS, changes)
+    columns = Changes(*map(list, zip(*changes, strict=True)))
+    add = Rows.add
+
+    def failing(rows: Rows, some: Changes) -> None:
+        if image(id=2, amount="1.50") in some.after:
+            raise RuntimeError("an error of ours")
+        add(rows, some)
+
+    with patch.object(Rows, "add", failing):
+        rows = told_rows(ORDERS, lambda start, end: [columns.slice(start, end - start)], 5)
+    assert rows.equals(expected)
+
+
 def test_events_may_be_added_as_they_are_decoded() -> None:
     changes = [Change("insert", None, image(id=number)) for number in range(5)]
     rows = Rows(ORDERS)
