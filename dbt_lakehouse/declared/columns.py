@@ -12,7 +12,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.typed.images import decode_hbase
 from python_udfs.typed.masks import MASKS, NULL, has_text, masked_type
-from python_udfs.typed.values import SCALARS, element_type, reader
+from python_udfs.typed.values import MOST_DIGITS, SCALARS, element_type, reader
 
 # The columns of change logs, gold tables and histories, and Iceberg's own.
 RESERVED: Final = frozenset(
@@ -171,6 +171,16 @@ def _refuse_type(name: str, type: str, encoding: str | None) -> None:
             decode_hbase(None, type)
     except ValueError as error:
         raise CompilationError(f"column {name}: {error}{_type_meant(type)}") from None
+
+
+def decimal_type(precision: int, scale: int) -> str:
+    """decimal(p,s), or string for a precision that Spark lacks. PostgreSQL's ``numeric(3,6)`` has
+    fewer digits than its scale needs.
+    """
+    precision = max(precision, scale)
+    if 0 <= scale and 1 <= precision <= MOST_DIGITS:
+        return f"decimal({precision},{scale})"
+    return "string"
 
 
 def _type_meant(type: str) -> str:

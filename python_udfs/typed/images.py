@@ -36,7 +36,8 @@ from python_udfs.text.numbers import plain_number
 _NOT_SAID: Final = (None, UNAVAILABLE)
 _PARTIAL_MARK: Final = b'"$partial":'
 
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""The fields of a JSON object, each as written. Raises ``msgspec.DecodeError``."""
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _encode_object = msgspec.json.Encoder().encode
@@ -102,7 +103,7 @@ def have_other_key(
         return [False] * len(record_keys)
     may_be = {frozenset(names) for names in keys}
     return [
-        record_key is not None and frozenset(_decode_object(record_key)) not in may_be
+        record_key is not None and frozenset(decode_object(record_key)) not in may_be
         for record_key in record_keys
     ]
 
@@ -133,7 +134,7 @@ def is_of_document(record_key: bytes | None) -> bool:
     """Whether a key is MongoDB's, which alone has partial images: elsewhere ``$partial`` is a
     column's name.
     """
-    return record_key is not None and _decode_object(record_key).keys() == {"_id"}
+    return record_key is not None and decode_object(record_key).keys() == {"_id"}
 
 
 def _row_image(before: Texts, after: Texts) -> Texts:
@@ -328,7 +329,7 @@ def _exact_texts(
     image: bytes, fields: tuple[Field, ...], keys: frozenset[Field]
 ) -> list[str | None]:
     """The texts of any image, at a third of the speed."""
-    values = _decode_object(image)
+    values = decode_object(image)
     texts: list[str | None] = []
     for field in fields:
         raw = values.get(field) if isinstance(field, str) else _inside(msgspec.Raw(image), field)
@@ -351,7 +352,7 @@ def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
             return None
         start = bytes(memoryview(raw)[:1])
         if start == b"{":
-            raw = _decode_object(raw).get(step)
+            raw = decode_object(raw).get(step)
         elif start == b"[" and step.isascii() and step.isdecimal():
             raw = dict(enumerate(_decode_array(raw))).get(int(step))
         else:
@@ -455,10 +456,10 @@ def _partial_texts(
     """The texts of a partial image, and the changes inside of its fields; None if it is whole,
     because only a nested value has that name, or it is a column's.
     """
-    values = _decode_object(image)
+    values = decode_object(image)
     raw = values.pop(PARTIAL, None)
     try:
-        changes = {name: _decode_object(part) for name, part in _decode_object(raw or b"").items()}
+        changes = {name: decode_object(part) for name, part in decode_object(raw or b"").items()}
     except _FAILURES:
         return None
     if not changes.keys() <= {UPDATED, TRUNCATED}:
@@ -550,7 +551,7 @@ def json_entries(text: str | None) -> dict[str, str | None] | None:
     if text is None or not text.startswith("{"):
         return None
     try:
-        entries: dict[str, Any] = _decode_object(text)
+        entries: dict[str, Any] = decode_object(text)
     except _FAILURES:
         return None
     for name, raw in entries.items():

@@ -10,6 +10,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from python_udfs.typed.declared import NAMES
+from python_udfs.typed.images import decode_object
 
 
 class Names(dict[tuple[int, ...], int]):
@@ -49,7 +50,7 @@ def _named(images: list[bytes], fields: tuple[str, ...]) -> Iterator[list[bool]]
     """For each field, whether the images contain it."""
     decoder = _names_decoder(fields)
     if decoder is None:
-        objects = list(map(_decode_object, images))
+        objects = list(map(decode_object, images))
         yield from ([field in each for each in objects] for field in fields)
         return
     rows = decoder.decode_lines(b"\n".join(images))
@@ -58,9 +59,6 @@ def _named(images: list[bytes], fields: tuple[str, ...]) -> Iterator[list[bool]]
         rows = list(map(decoder.decode, images))
     for column in zip(*map(structs.astuple, rows), strict=True):
         yield [name is not None for name in column]
-
-
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @lru_cache(256)

@@ -33,6 +33,7 @@ from python_udfs.typed.declared import (
 from python_udfs.typed.images import (
     Texts,
     decode_hbase,
+    decode_object,
     have_other_key,
     row_texts_of_many,
     texts_inside,
@@ -41,7 +42,6 @@ from python_udfs.typed.masked import clear, masked_row
 from python_udfs.typed.source_places import source_place
 from python_udfs.typed.values import Value, typed
 
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _UNWRAPPED: Final = re.compile("debezium.unwrapped.")
 OLD_KEY, NEW_KEY = b'"old_key":', b'"new_key":'
@@ -87,7 +87,7 @@ def in_metadata(metadata: bytes | None, name: str) -> str | None:
     """The text of a field of metadata: a string unquoted, everything else as it is; None if it is
     missing.
     """
-    raw = b"" if metadata is None else bytes(_decode_object(metadata).get(name, b"null"))
+    raw = b"" if metadata is None else bytes(decode_object(metadata).get(name, b"null"))
     if raw in (b"", b"null"):
         return None
     return _decode_string(raw) if raw.startswith(b'"') else raw.decode()
@@ -269,7 +269,7 @@ def _at(texts: Texts, place: int) -> str | None:
 
 
 def _names(image: bytes | None) -> frozenset[str]:
-    return frozenset() if image is None else frozenset(_decode_object(image))
+    return frozenset() if image is None else frozenset(decode_object(image))
 
 
 def _previous_key(

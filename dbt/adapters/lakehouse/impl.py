@@ -4,7 +4,6 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.lakehouse.connections import LOGGER, LakehouseConnectionManager
 from dbt.adapters.lakehouse.lake import SparkLake
 from dbt.adapters.lakehouse.landing import Landing
+from dbt.adapters.lakehouse.seeds import type_of_numbers
 from dbt.adapters.lakehouse.told import told
 from dbt_lakehouse.build import data_tests, redrive
 from dbt_lakehouse.build.compiling import Compiling
@@ -36,7 +36,6 @@ from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import tend_own_state
 from dbt_lakehouse.maintenance import policy, run
 from dbt_lakehouse.runs import commits, tables
-from python_udfs.typed.values import MOST_DIGITS
 
 if TYPE_CHECKING:
     import agate
@@ -44,33 +43,6 @@ if TYPE_CHECKING:
 _TYPES_OF_SEEDS: Final[WeakKeyDictionary["agate.Table", dict[int, str | None]]] = (
     WeakKeyDictionary()
 )
-
-
-def _type_of_numbers(usual: str, agate_table: "agate.Table", col_idx: int) -> str:
-    """The type of a seed's column of numbers: the usual ``bigint`` or ``double`` if it keeps all
-    digits of each, otherwise a decimal that does. Numbers of too many digits for one stay texts.
-    """
-    numbers = [Decimal(each) for each in agate_table.columns[col_idx] if each is not None]
-    if all(map(_is_bigint if usual == "bigint" else _is_double, numbers)):
-        return usual
-    scale = max(_scale(each) for each in numbers)
-    digits = scale + max(max(each.adjusted() + 1, 1) for each in numbers)
-    return f"decimal({digits},{scale})" if digits <= MOST_DIGITS else "string"
-
-
-def _is_bigint(number: Decimal) -> bool:
-    return -(2**63) <= number < 2**63
-
-
-def _is_double(number: Decimal) -> bool:
-    """Whether the double of a number is shown with the same digits."""
-    return Decimal(repr(float(number))) == number
-
-
-def _scale(number: Decimal) -> int:
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(-exponent, 0)
 
 
 class LakehouseAdapter(SparkAdapter):
@@ -146,14 +118,14 @@ class LakehouseAdapter(SparkAdapter):
 
     @classmethod
     def convert_number_type(cls, agate_table: "agate.Table", col_idx: int) -> str:
-        return _type_of_numbers(
-            super().convert_number_type(agate_table, col_idx), agate_table, col_idx
+        return type_of_numbers(
+            agate_table.columns[col_idx], super().convert_number_type(agate_table, col_idx)
         )
 
     @classmethod
     def convert_integer_type(cls, agate_table: "agate.Table", col_idx: int) -> str:
-        return _type_of_numbers(
-            super().convert_integer_type(agate_table, col_idx), agate_table, col_idx
+        return type_of_numbers(
+            agate_table.columns[col_idx], super().convert_integer_type(agate_table, col_idx)
         )
 
     def _make_match(

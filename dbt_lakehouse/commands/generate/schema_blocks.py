@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dbt_lakehouse.commands.generate.types import decimal_type
+from dbt_lakehouse.declared.columns import decimal_type
 from python_udfs.debezium import cells
 from python_udfs.debezium.unwrapped import is_added_name
 

@@ -21,6 +21,7 @@ from functools import reduce
 from typing import Final
 
 from dbt_lakehouse.commands.generate.values import Values
+from dbt_lakehouse.declared.columns import decimal_type
 from python_udfs.typed.values import MOST_DIGITS
 
 ENOUGH_TIMES: Final = 1000
@@ -33,16 +34,6 @@ _EXPONENT_SCALE: Final = 18
 _DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 # Objects that stand for one value: geometries, and decimals with their scale.
 _COMPOSITES: Final = (frozenset({"wkb", "srid"}), frozenset({"scale", "value"}))
-
-
-def decimal_type(precision: int, scale: int) -> str:
-    """decimal(p,s), or string for a precision that Spark lacks. PostgreSQL's ``numeric(3,6)`` has
-    fewer digits than its scale needs.
-    """
-    precision = max(precision, scale)
-    if 0 <= scale and 1 <= precision <= MOST_DIGITS:
-        return f"decimal({precision},{scale})"
-    return "string"
 
 
 def precision_of(type_name: str) -> tuple[int, int] | None:

@@ -25,21 +25,14 @@ _VALUES: Final = (
     # Python has neither of these days.
     *("+10000-01-01", "-0001-01-01", ["+10000-01-01"], ["2024-01-01"]),
 )
-_KEY_TYPES: Final = (*("int", "bigint", "decimal(9,2)", "double", "string", "date", "array<date>"),)
+_KEY_TYPES: Final = ("int", "bigint", "decimal(9,2)", "double", "string", "date", "array<date>")
 _HBASE_TYPES: Final = ("int", "string", "double", "decimal(9,2)", "binary")
 _WHOLE: Final = LogColumn("all", "string", "$", ())
 _FORMER: Final = ((), (("id", "_id"),), (("k2", "a"), ("id", "k0")))
 _PATHS: Final = (
     *(("source", "n"), ("source", "at", "lsn"), ("ts_ms",), ("transaction", "id")),
-    *(
-        ("source", 'a"b'),
-        ("source",),
-        ("list", "1"),
-        ("list",),
-        ("old_key",),
-        ("none", "of", "it"),
-        (),
-    ),
+    *(("source",), ("list", "1"), ("list",), ("old_key",), ("none", "of", "it"), ()),
+    ("source", 'a"b'),
 )
 _OPERATIONS: Final = (SNAPSHOT, INSERT, UPDATE, UPDATE, UPDATE, UPSERT, DELETE, "truncate")
 
