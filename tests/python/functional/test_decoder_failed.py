@@ -22,6 +22,7 @@ from python_udfs.core.events import Decoded, Event
 from python_udfs.registry import FORMATS, decode_batch, decode_payload
 from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import Log, LogColumn
+from python_udfs.typed.row import Change, change_row
 
 POISON = b"poison"
 GOOD = b'{"op":"c","after":{"id":1},"source":{"table":"t"}}'
@@ -196,18 +197,29 @@ def test_one_row_of_a_change_log_fails() -> None:
     assert [row["id"] for row in rows] == [7, None, 8]
 
 
-def test_whatever_raises_it_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = typed_column
+@pytest.mark.parametrize("alone", [False, True])
+def test_whatever_raises_it_is_one_row(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of the code by column alone costs nothing but time; one of a single row's, too,
+    costs that row.
+    """
+    read, one_row = typed_column, change_row
 
     def broken(texts: pa.Array, type: str) -> pa.Array:
         return endless() if "bad" in texts.to_pylist() else read(texts, type)
 
+    def broken_alone(log: Log, change: Change) -> dict[str, Any]:
+        return endless() if change.after and b"bad" in change.after else one_row(log, change)
+
     monkeypatch.setattr("python_udfs.typed.rows.typed_column", broken)
+    if alone:
+        monkeypatch.setattr("python_udfs.typed.rows.change_row", broken_alone)
     texts = ["good", "bad", "good"]
     images = [f'{{"id":{number},"a":"{text}"}}' for number, text in enumerate(texts)]
     rows = typed_rows([None] * 3, list(images), [None] * 3)
-    assert [row["id"] for row in rows] == [0, None, 2]
-    assert [row["_misfits"] for row in rows] == [[], [{"column": "id", "text": images[1]}], []]
+    assert [row["id"] for row in rows] == [0, None if alone else 1, 2]
+    assert [row["a"] for row in rows] == ["good", None if alone else "bad", "good"]
+    failed = [{"column": "id", "text": images[1]}] if alone else []
+    assert [row["_misfits"] for row in rows] == [[], failed, []]
 
 
 def test_one_misfit_fails(monkeypatch: pytest.MonkeyPatch) -> None:
