@@ -1,18 +1,23 @@
-"""The fast path for Aerospike's JSON: plain writes of the same bins of one set.
+"""The fast path for Aerospike's JSON: plain writes of one set.
 
-``core.fast_path`` explains fast paths. A layout's decoder checks names, order, types and
-properties of the bins and the types of their values while it decodes, in C; all other messages go
-to ``json.decode``. A write that is decoded and encoded again must give the bytes that were sent.
+``core.fast_path`` explains fast paths. The decoder of a layout of the same bins checks their names,
+order, types and properties and the types of their values while it decodes, in C. A mixed layout
+takes any bins; their types are checked afterwards. All other messages go to ``json.decode``. A
+write that is decoded and encoded again must give the bytes that were sent.
 So there is no duplicate name, no white space, no extra comma, and no number that ``json.decode``
 would write differently. Lists and maps are decoded separately, and then stay as they were sent.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
+from itertools import chain
 from operator import attrgetter, eq
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from python_udfs.aerospike.fast_writes import (
     MAX_NAMES_BYTES,
@@ -23,11 +28,13 @@ from python_udfs.aerospike.fast_writes import (
     Writes,
     common,
     event_columns,
+    mixed_columns,
 )
 from python_udfs.core.events import EventColumns
 from python_udfs.core.fast_path import MAX_BYTES, Format, Messages, Names
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.structs import merged_names
 
 _KEY: Final = b'"key":['
 _RECORD: Final = frozenset({"msg", "key", "gen", "exp", "lut", "bins"})
@@ -50,6 +57,21 @@ _VALUES: Final[dict[str, Any]] = {
     "blob": bytes,
     **dict.fromkeys(_CONTAINERS, msgspec.Raw),
 }
+
+# Those that a mixed layout takes, each with the types of its values there.
+_KINDS: Final = frozenset(
+    {
+        ("str", str),
+        ("bool", bool),
+        ("int", int),
+        ("float", int),
+        ("float", Decimal),
+        ("blob", str),
+        ("list", list),
+        ("map", dict),
+        ("geojson", dict),
+    }
+)
 
 _load = msgspec.json.Decoder(dict[str, Any]).decode
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -85,6 +107,25 @@ class _Shape(NamedTuple):
     bins: tuple[_Bin, ...]
 
 
+class _Mixed(NamedTuple):
+    """The common properties of a set's writes with any plain bins."""
+
+    properties: tuple[str, ...]
+    namespace: str
+    set_name: str | None
+    of_bins: tuple[str, ...]
+    """The names of bins' properties, in order; a bin may lack some."""
+
+
+class _MixedLayout(NamedTuple):
+    """The decoder of a set's writes, whatever their bins."""
+
+    shape: _Mixed
+    head: bytes
+    """The common first bytes of the writes."""
+    decoder: msgspec.json.Decoder[Any]
+
+
 class _Layout(NamedTuple):
     """The decoder of a shape's writes."""
 
@@ -99,7 +140,7 @@ class _Layout(NamedTuple):
     """The indexes of bins with their required ``ordered``, which a decoder can't check."""
 
 
-class JsonWrites(Format[_Shape, _Layout, Writes]):
+class JsonWrites(Format[_Shape | _Mixed, _Layout | _MixedLayout, Writes]):
     """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
@@ -126,20 +167,30 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
         shape = _Shape(tuple(record), namespace, set_name, type(user_key), bins)
         return shape if record.get("msg") == "write" and _is_plain(shape) else None
 
-    def layout(self, names: Names, shape: _Shape) -> _Layout:
+    def merged(self, known: _Shape | _Mixed, seen: _Shape | _Mixed) -> _Shape | _Mixed | None:
+        return (
+            self.mixed((known, seen)) if isinstance(known, _Mixed) else super().merged(known, seen)
+        )
+
+    def mixed(self, shapes: Sequence[_Shape | _Mixed]) -> _Mixed | None:
+        if len({shape[:3] for shape in shapes}) > 1:
+            return None
+        of_bins: tuple[str, ...] = ()
+        for properties in chain.from_iterable(map(_of_bins, shapes)):
+            of_both = merged_names(of_bins, properties)
+            if of_both is None:
+                return None
+            of_bins = of_both
+        return _Mixed(*shapes[0][:3], of_bins)
+
+    def layout(self, names: Names, shape: _Shape | _Mixed) -> _Layout | _MixedLayout:
+        if isinstance(shape, _Mixed):
+            return _mixed_layout(shape)
         bin_names = [each.name for each in shape.bins]
         if len(set(bin_names)) != len(bin_names):
             raise ValueError("a name that comes twice")
-        set_type = None if shape.set_name is None else _literal[shape.set_name]
-        types: dict[str, Any] = dict.fromkeys(_NUMBERS, int | None)
-        types |= {
-            "msg": Literal["write"],
-            "key": _tuple[_literal[shape.namespace], set_type, Digest, shape.user_key_type],
-            "bins": _tuple[tuple(map(_struct, shape.bins))],
-        }
-        record = msgspec.defstruct(
-            "Record", [(name, types[name]) for name in shape.properties], gc=False
-        )
+        bins = _tuple[tuple(map(_struct, shape.bins))]
+        record = _record_type(shape, shape.user_key_type, bins)
         notes = {
             each.name: {
                 name: getattr(each, name)
@@ -148,13 +199,10 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             }
             for each in shape.bins
         }
-        head = b"{"
-        if shape.properties[:2] == ("msg", "key"):
-            head = b'{"msg":"write","key":%s,' % _encode([shape.namespace, shape.set_name])[:-1]
         return _Layout(
             shape,
-            common(shape.namespace, shape.set_name, shape.user_key_type, notes),
-            head,
+            common(shape.namespace, shape.set_name, notes),
+            _head(shape),
             msgspec.json.Decoder(record),
             [
                 (place, _CONTAINERS[each.type])
@@ -169,7 +217,11 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
         )
 
     def rows(
-        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+        self,
+        layout: _Layout | _MixedLayout,
+        places: Sequence[int],
+        keys: Messages,
+        values: Messages,
     ) -> Writes | None:
         head = layout.head
         fitting = [
@@ -193,7 +245,9 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             writes.keep_own_keys(own_keys.splitlines())
         return writes if writes.places else None
 
-    def columns(self, layout: _Layout, rows: Writes) -> EventColumns | None:
+    def columns(self, layout: _Layout | _MixedLayout, rows: Writes) -> EventColumns | None:
+        if isinstance(layout, _MixedLayout):
+            return _of_mixed(layout, rows)
         for place, ordered in layout.ordered:
             flags = [record.bins[place].ordered is ordered for record in rows.records]
             if False in flags:
@@ -204,19 +258,120 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             trees = _trees_of(layout, rows.records)
         if not rows.places or trees is None:
             return None
-        records, properties = rows.records, layout.shape.properties
-        generations, expiries, luts = (
-            list(map(attrgetter(name), records)) if name in properties else None
-            for name in _NUMBERS
-        )
-        bins = zip(*map(attrgetter("bins"), records), strict=True)
+        bins = zip(*map(attrgetter("bins"), rows.records), strict=True)
         columns = [list(map(attrgetter("value"), column)) for column in bins]
         for (place, _), column in zip(layout.containers, trees, strict=True):
             columns[place] = column
-        record_keys = list(map(attrgetter("key"), records))
-        return event_columns(
-            layout.common, rows, Parts(record_keys, generations, expiries, luts, columns)
-        )
+        return event_columns(layout.common, rows, _parts(layout.shape, rows), columns)
+
+
+def _of_bins(shape: _Shape | _Mixed) -> list[tuple[str, ...]]:
+    """The names of its bins' properties."""
+    return (
+        [shape.of_bins] if isinstance(shape, _Mixed) else [each.properties for each in shape.bins]
+    )
+
+
+def _head(shape: _Shape | _Mixed) -> bytes:
+    """The common first bytes of its writes."""
+    if shape.properties[:2] != ("msg", "key"):
+        return b"{"
+    return b'{"msg":"write","key":%s,' % _encode([shape.namespace, shape.set_name])[:-1]
+
+
+def _record_type(shape: _Shape | _Mixed, user_key_type: Any, bins: Any) -> type[msgspec.Struct]:
+    set_type = None if shape.set_name is None else _literal[shape.set_name]
+    types: dict[str, Any] = dict.fromkeys(_NUMBERS, int | None)
+    types |= {
+        "msg": Literal["write"],
+        "key": _tuple[_literal[shape.namespace], set_type, Digest, user_key_type],
+        "bins": bins,
+    }
+    return msgspec.defstruct("Record", [(name, types[name]) for name in shape.properties], gc=False)
+
+
+def _parts(shape: _Shape | _Mixed, rows: Writes) -> Parts:
+    generations, expiries, luts = (
+        list(map(attrgetter(name), rows.records)) if name in shape.properties else None
+        for name in _NUMBERS
+    )
+    return Parts(list(map(attrgetter("key"), rows.records)), generations, expiries, luts)
+
+
+def _mixed_layout(shape: _Mixed) -> _MixedLayout:
+    types: dict[str, Any] = {
+        "name": str,
+        "type": str,
+        "value": Any,
+        "ordered": bool | None | UnsetType,
+        "order": str | None | UnsetType,
+    }
+    of_bin = msgspec.defstruct(
+        "Bin",
+        [(name, types[name], *[UNSET] * (name in ("ordered", "order"))) for name in shape.of_bins],
+        kw_only=True,
+    )
+    record = _record_type(shape, str | int | None, list[of_bin])  # type: ignore[valid-type]
+    return _MixedLayout(shape, _head(shape), msgspec.json.Decoder(record, float_hook=Decimal))
+
+
+def _of_mixed(layout: _MixedLayout, rows: Writes) -> EventColumns | None:
+    """The events of writes of a mixed layout. Those that turn out not to be plain are dropped; None
+    if none is left.
+    """
+    bins = list(map(attrgetter("bins"), rows.records))
+    images = _images(bins)
+    if images is None:
+        rows.keep([_images([each]) is not None for each in bins])
+        bins = list(map(attrgetter("bins"), rows.records))
+        images = _images(bins) if bins else None
+    if images is None:
+        return None
+    source = layout.shape.namespace, layout.shape.set_name
+    notes = partial(_notes, layout.shape, bins)
+    return mixed_columns(source, rows, _parts(layout.shape, rows), images, notes)
+
+
+def _images(bins: Sequence[Sequence[Any]]) -> list[dict[str, Any]] | None:
+    """The bins of each write by their names; None if ``json.decode`` would write those of one
+    differently.
+    """
+    if not all(bins):
+        return None
+    for each in chain.from_iterable(bins):
+        kind = type(each.value)
+        if (each.type, kind) not in _KINDS:
+            return None
+        if each.type == "blob":
+            if not _is_base64(each.value):
+                return None
+        elif kind is list or kind is dict:
+            text = _encode(each.value)
+            if len(text) > _FLAT_BYTES and may_be_deep(text, _AROUND):
+                return None
+    images = [{each.name: each.value for each in of_one} for of_one in bins]
+    # A name that comes twice.
+    return images if list(map(len, images)) == list(map(len, bins)) else None
+
+
+def _is_base64(text: str) -> bool:
+    """Whether a text is base64 as it is written again."""
+    try:
+        return b64encode(b64decode(text, validate=True)).decode() == text
+    except ValueError:
+        return False
+
+
+def _notes(shape: _Mixed, bins: Sequence[Sequence[Any]]) -> list[dict[str, dict[str, Any]]]:
+    """``metadata.bins`` of each write."""
+    told = ("type", *(name for name in shape.of_bins if name not in ("name", "type", "value")))
+    return [
+        {
+            each.name: {name: said for name in told if (said := getattr(each, name)) is not UNSET}
+            for each in of_one
+        }
+        for of_one in bins
+    ]
 
 
 def _trees_of(layout: _Layout, records: list[Any]) -> list[list[Any]] | None:

@@ -1,16 +1,19 @@
-"""The fast path for Aerospike's MessagePack: plain writes of the same bins of one set.
+"""The fast path for Aerospike's MessagePack: plain writes of one set.
 
-``core.fast_path`` explains fast paths. A layout's decoder checks names, types and flags of the
-bins and the types of their values while it decodes, in C; all other messages go to
+``core.fast_path`` explains fast paths. The decoder of a layout of the same bins checks their names,
+types and flags and the types of their values while it decodes, in C. A mixed layout takes any bins;
+their types are checked afterwards, for many writes at once. All other messages go to
 ``messagepack.decode``.
 
 Nothing is lost. msgspec drops what a map can't hold (a duplicate name). So values that may
-contain maps are decoded by column, and encoded again they must give the bytes that were shipped.
+contain maps are decoded by column, and encoded again they must give the bytes that were shipped. In
+a mixed layout all of a write with a list or a map must.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from math import isfinite
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
@@ -26,6 +29,7 @@ from python_udfs.aerospike.fast_writes import (
     Writes,
     common,
     event_columns,
+    mixed_columns,
 )
 from python_udfs.aerospike.particles import DOUBLE, LIST, MAP, SCALARS
 from python_udfs.core.events import EventColumns
@@ -64,6 +68,8 @@ _CONTAINERS: Final = {LIST: list, MAP: dict}
 _are_plain = _PLAIN.issuperset
 _are_texts = frozenset({str}).issuperset
 _are_floats = frozenset({float}).issuperset
+# Plain types of bins, each with the type of their values.
+_KINDS: Final = frozenset({*SCALARS.items(), *_CONTAINERS.items(), (DOUBLE, float)})
 # The first bytes of a float64 that is not finite. A float32 is not found: in a list or map it
 # isn't plain, as it would be encoded as a float64.
 _NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
@@ -87,6 +93,23 @@ class _Shape(NamedTuple):
     types: tuple[Any, ...]
 
 
+class _Mixed(NamedTuple):
+    """The common properties of a set's writes with any plain bins."""
+
+    namespace: str
+    set_name: str | None
+
+
+class _MixedLayout(NamedTuple):
+    """The decoder of a set's writes, whatever their bins."""
+
+    shape: _Mixed
+    head: bytes
+    """The common first bytes of the writes."""
+    decode: Callable[..., Any]
+    """As of ``_Layout``."""
+
+
 class _Layout(NamedTuple):
     """The decoder of a shape's writes."""
 
@@ -102,7 +125,7 @@ class _Layout(NamedTuple):
     """The indexes of values that are decoded by column, each with ``list`` or ``dict``."""
 
 
-class MessagePackWrites(Format[_Shape, _Layout, Writes]):
+class MessagePackWrites(Format[_Shape | _Mixed, _Layout | _MixedLayout, Writes]):
     """Recognizes plain writes, and decodes them together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
@@ -127,7 +150,18 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
             types.append(kind)
         return _Shape(namespace, set_name, type(user_key), bin_names, codes, flags, tuple(types))
 
-    def layout(self, names: Names, shape: _Shape) -> _Layout:
+    def merged(self, known: _Shape | _Mixed, seen: _Shape | _Mixed) -> _Shape | _Mixed | None:
+        if isinstance(known, _Mixed):
+            return known if known == (seen.namespace, seen.set_name) else None
+        return super().merged(known, seen)
+
+    def mixed(self, shapes: Sequence[_Shape | _Mixed]) -> _Mixed | None:
+        sources = {(shape.namespace, shape.set_name) for shape in shapes}
+        return _Mixed(*sources.pop()) if len(sources) == 1 else None
+
+    def layout(self, names: Names, shape: _Shape | _Mixed) -> _Layout | _MixedLayout:
+        if isinstance(shape, _Mixed):
+            return _mixed_layout(names[0], shape)
         namespace, set_name, user_key_type, bin_names, codes, flags, types = shape
         if len(set(bin_names)) != len(bin_names):
             raise ValueError("a name that comes twice")
@@ -159,7 +193,7 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
         }
         return _Layout(
             shape,
-            common(namespace, set_name, user_key_type, notes),
+            common(namespace, set_name, notes),
             names[0],
             msgspec.msgpack.Decoder(_tuple[Literal[1], Literal[1], payload_type]).decode,
             doubles,
@@ -167,7 +201,11 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
         )
 
     def rows(
-        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+        self,
+        layout: _Layout | _MixedLayout,
+        places: Sequence[int],
+        keys: Messages,
+        values: Messages,
     ) -> Writes | None:
         texts: list[Any] = [values[place] for place in places]
         try:
@@ -184,16 +222,31 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
         writes = Writes(places, records, keys)
         if max(map(len, texts)) > MAX_PAYLOAD_BYTES:
             return None
-        if writes.has_keys:
-            writes.keep_own_keys(list(map(_encode, map(_key_of, map(_payload_of, records)))))
+        if isinstance(layout, _MixedLayout):
+            shipped = [values[place] for place in writes.places]
+            if list(map(_encode, writes.records)) != shipped:
+                writes.keep(list(map(_is_whole, writes.records, shipped)))
+        if writes.has_keys and writes.places:
+            own_keys = map(_encode, map(_key_of, map(_payload_of, writes.records)))
+            writes.keep_own_keys(list(own_keys))
         return writes if writes.places else None
 
-    def columns(self, layout: _Layout, rows: Writes) -> EventColumns | None:
-        parts = _parts(layout, rows.records)
-        if parts is None:
+    def columns(self, layout: _Layout | _MixedLayout, rows: Writes) -> EventColumns | None:
+        if isinstance(layout, _MixedLayout):
+            return _of_mixed(layout, rows)
+        found = _parts(layout, rows.records)
+        if found is None:
             rows.keep([_is_plain(layout, record) for record in rows.records])
-            parts = _parts(layout, rows.records) if rows.places else None
-        return None if parts is None else event_columns(layout.common, rows, parts)
+            found = _parts(layout, rows.records) if rows.places else None
+        return None if found is None else event_columns(layout.common, rows, *found)
+
+
+def _mixed_layout(head: bytes, shape: _Mixed) -> _MixedLayout:
+    set_type = None if shape.set_name is None else _literal[shape.set_name]
+    key_type = _tuple[_literal[shape.namespace], set_type, Digest, str | int | None]
+    payload_type = _tuple[key_type, int | None, int | None, int | None, list[_Bin]]
+    record_type = _tuple[Literal[1], Literal[1], payload_type]
+    return _MixedLayout(shape, head, msgspec.msgpack.Decoder(record_type).decode)
 
 
 def _with_head(
@@ -229,8 +282,63 @@ def _decoded(
             return records, unfit
 
 
-def _parts(layout: _Layout, records: list[Any]) -> Parts | None:
-    """The columns of writes of one layout, or None if any turns out not to be plain."""
+def _is_whole(record: Any, shipped: bytes | None) -> bool:
+    """Whether a write lost nothing when it was decoded: it has no list or map, or encoded again it
+    gives the bytes that were shipped.
+    """
+    return _encode(record) == shipped or all(
+        code not in _CONTAINERS for _, code, _, _ in record[2][4]
+    )
+
+
+def _of_mixed(layout: _MixedLayout, rows: Writes) -> EventColumns | None:
+    """The events of writes of a mixed layout. Those that turn out not to be plain are dropped; None
+    if none is left.
+    """
+    images = _images([record[2][4] for record in rows.records])
+    if images is None:
+        rows.keep([_images([record[2][4]]) is not None for record in rows.records])
+        images = _images([record[2][4] for record in rows.records]) if rows.places else None
+    if images is None:
+        return None
+    payloads = map(_payload_of, rows.records)
+    record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
+    parts = Parts(record_keys, generations, expiries, luts)
+    return mixed_columns(layout.shape, rows, parts, images, partial(_notes, bins))
+
+
+def _images(bins: Sequence[list[_Bin]]) -> list[dict[str, Any]] | None:
+    """The bins of each write by their names; None if JSON does not express those of one
+    completely.
+    """
+    if not all(bins):
+        return None
+    _, codes, _, values = zip(*chain.from_iterable(bins), strict=True)
+    types = list(map(type, values))
+    if not _KINDS.issuperset(zip(codes, types, strict=True)):
+        return None
+    for value, kind in zip(values, types, strict=True):
+        if kind is float:
+            if not isfinite(value):
+                return None
+        elif (kind is list or kind is dict) and not _is_plain_tree(value, _ROOM):
+            return None
+    images = [{name: value for name, _, _, value in each} for each in bins]
+    # A name that comes twice.
+    return images if list(map(len, images)) == list(map(len, bins)) else None
+
+
+def _notes(bins: Sequence[list[_Bin]]) -> list[dict[str, dict[str, int]]]:
+    """``metadata.bins`` of each write."""
+    return [
+        {name: {"type": code, "flags": flags} for name, code, flags, _ in each} for each in bins
+    ]
+
+
+def _parts(layout: _Layout, records: list[Any]) -> tuple[Parts, list[list[Any]]] | None:
+    """The columns of writes of one layout, and of their bins; None if any turns out not to be
+    plain.
+    """
     _, _, payloads = zip(*records, strict=True)
     record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
     columns = [list(map(_value_of, column)) for column in zip(*bins, strict=True)]
@@ -241,7 +349,7 @@ def _parts(layout: _Layout, records: list[Any]) -> Parts | None:
         columns[place] = trees
     if not all(map(_are_finite, (columns[place] for place in layout.doubles))):
         return None
-    return Parts(record_keys, generations, expiries, luts, columns)
+    return Parts(record_keys, generations, expiries, luts), columns
 
 
 def _is_plain(layout: _Layout, record: Any) -> bool:

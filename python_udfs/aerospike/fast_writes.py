@@ -3,20 +3,23 @@
 A write is plain if it is alone in its payload, JSON can express its bins' values as they are, and
 its Kafka key is absent or the record's own key, byte by byte. ``fast_messagepack`` and
 ``fast_json`` define that for their bytes, and extract the columns of many writes.
+
+Aerospike has no schema: the records of a set may have any bins. A set with more combinations of
+bins than layouts are kept has a mixed layout, whose writes have a dict of bins each instead of
+columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress, repeat
-from operator import itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from python_udfs.aerospike.records import DIGEST_BYTES, expires_at_of_many, occurred_at_of_many
-from python_udfs.core.events import UPSERT, EventColumns
-from python_udfs.core.row_images import ColumnImages
+from python_udfs.core.events import UPSERT, EventColumns, Lines
+from python_udfs.core.row_images import ColumnImages, DictImages, RowImages
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 USER_KEY_TYPES: Final = {str: "str", int: "int"}
@@ -46,20 +49,17 @@ class Common(NamedTuple):
 
     namespace: str
     set_name: str | None
-    user_key_type: type
     image: type[msgspec.Struct]
     """The row image, made from the bins' values in order."""
     bins: msgspec.Raw | msgspec.UnsetType
     """``metadata.bins``; unset in flat JSON."""
 
 
-def common(
-    namespace: str, set_name: str | None, user_key_type: type, bins: dict[str, dict[str, Any]]
-) -> Common:
+def common(namespace: str, set_name: str | None, bins: dict[str, dict[str, Any]]) -> Common:
     """``bins`` is ``metadata.bins``. Raises ``ValueError`` for a name that JSON has to escape."""
     fields = {f"bin_{place}": name for place, name in enumerate(bins)}
     image = msgspec.defstruct("Image", [(field, Any) for field in fields], gc=False, rename=fields)
-    return Common(namespace, set_name, user_key_type, image, msgspec.Raw(msgspec.json.encode(bins)))
+    return Common(namespace, set_name, image, msgspec.Raw(msgspec.json.encode(bins)))
 
 
 class Writes:
@@ -96,35 +96,68 @@ class Writes:
 
 
 class Parts(NamedTuple):
-    """Columns of writes."""
+    """Columns of writes beside their bins."""
 
     record_keys: Sequence[tuple[str, str | None, bytes, Any]]
     generations: Sequence[int | None] | None
     """None if no write has one; the same for the next two."""
     expiries: Sequence[int | None] | None
     luts: Sequence[int | None] | None
-    bins: list[list[Any]]
-    """The values of each bin."""
 
 
-def event_columns(common: Common, writes: Writes, parts: Parts) -> EventColumns:
-    """The events of plain writes."""
-    nothing = [None] * len(parts.record_keys)
+def event_columns(
+    common: Common, writes: Writes, parts: Parts, bins: list[list[Any]]
+) -> EventColumns:
+    """The events of plain writes, with the values of each bin of their layout."""
+    count = len(parts.record_keys)
+    columns = partial(_columns, common, bins)
+    return _events(
+        (common.namespace, common.set_name),
+        writes,
+        parts,
+        partial(_images, common, bins),
+        ColumnImages([False] * count, columns, _encode_lines),
+        lambda: repeat(common.bins, count),
+    )
+
+
+def mixed_columns(
+    source: tuple[str, str | None],
+    writes: Writes,
+    parts: Parts,
+    images: list[dict[str, Any]],
+    bins: Callable[[], Iterable[Any]],
+) -> EventColumns:
+    """The events of plain writes of a namespace and set, with the bins of each, and what
+    ``metadata.bins`` says of them.
+    """
+    after = partial(_encode_lines, images)
+    return _events(source, writes, parts, after, DictImages(images, _encode_lines), bins)
+
+
+def _events(
+    source: tuple[str, str | None],
+    writes: Writes,
+    parts: Parts,
+    after: Lines,
+    images: RowImages,
+    bins: Callable[[], Iterable[Any]],
+) -> EventColumns:
     return EventColumns(
         operation=UPSERT,
         source_database=None,
-        source_schema=common.namespace,
-        source_table=common.set_name,
+        source_schema=source[0],
+        source_table=source[1],
         record_key=partial(_record_keys, parts),
         before=None,
-        after=partial(_images, common, parts),
-        occurred_at=nothing if parts.luts is None else occurred_at_of_many(parts.luts),
+        after=after,
+        occurred_at=[None] * len(parts.record_keys)
+        if parts.luts is None
+        else occurred_at_of_many(parts.luts),
         expires_at=None if parts.expiries is None else expires_at_of_many(parts.expiries),
-        metadata=partial(_metadata, common, writes, parts),
+        metadata=partial(_metadata, writes, parts, bins),
         key_names=_RecordKey.__struct_fields__,
-        images=ColumnImages(
-            [False] * len(nothing), partial(_columns, common, parts), _encode_lines
-        ),
+        images=images,
     )
 
 
@@ -132,30 +165,29 @@ def _record_keys(parts: Parts) -> bytes:
     return _encode_lines([_RecordKey(digest) for _, _, digest, _ in parts.record_keys])
 
 
-def _images(common: Common, parts: Parts) -> bytes:
-    return _encode_lines(list(map(common.image, *parts.bins)))
+def _images(common: Common, bins: list[list[Any]]) -> bytes:
+    return _encode_lines(list(map(common.image, *bins)))
 
 
-def _columns(common: Common, parts: Parts) -> dict[str, list[Any]]:
+def _columns(common: Common, bins: list[list[Any]]) -> dict[str, list[Any]]:
     """The images by column."""
-    return dict(zip(common.image.__struct_encode_fields__, parts.bins, strict=True))
+    return dict(zip(common.image.__struct_encode_fields__, bins, strict=True))
 
 
-def _metadata(common: Common, writes: Writes, parts: Parts) -> bytes:
+def _metadata(writes: Writes, parts: Parts, bins: Callable[[], Iterable[Any]]) -> bytes:
     event_keys: Any = repeat(UNSET)
     if writes.has_keys:
         event_keys = [
             UNSET if key is None else own
             for key, own in zip(writes.keys, parts.record_keys, strict=True)
         ]
+    user_keys = [key for *_, key in parts.record_keys]
     metadata = map(
         _Metadata,
-        *(repeat(UNSET) if part is None else part for part in parts[1:4]),
-        map(itemgetter(3), parts.record_keys)
-        if common.user_key_type in USER_KEY_TYPES
-        else repeat(UNSET),
-        repeat(USER_KEY_TYPES.get(common.user_key_type, UNSET)),
-        repeat(common.bins, len(parts.record_keys)),
+        *(repeat(UNSET) if part is None else part for part in parts[1:]),
+        [UNSET if key is None else key for key in user_keys],
+        [USER_KEY_TYPES.get(type(key), UNSET) for key in user_keys],
+        bins(),
         event_keys,
     )
     return _encode_lines(list(metadata))

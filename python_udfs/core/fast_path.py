@@ -1,7 +1,8 @@
 """The fast path: messages that are alike are decoded together. It is the same for all formats.
 
 Idea: a table's messages have the same names in the same order, with the same types. A layout,
-their common part, is learned from a few of them; it decodes many in one call, in C.
+their common part, is learned from a few of them; it decodes many in one call, in C. If a table
+has more layouts than are kept, its format may have a mixed one, for messages of any names.
 Precondition: a message has a layout's parts and no others, and nothing of it is lost: written
 again, it gives the bytes that were sent, and the careful path would not write any of its values
 differently.
@@ -91,6 +92,10 @@ class Format(ABC, Generic[_Shape, _Layout, _Rows]):
     def merged(self, known: _Shape, seen: _Shape) -> _Shape | None:
         """The common shape of messages of both; None without one."""
         return known if known == seen else None
+
+    def mixed(self, shapes: Sequence[_Shape]) -> _Shape | None:
+        """A shape for messages of all these and of others like them; None if there is none."""
+        return None
 
     @abstractmethod
     def layout(self, names: Names, shape: _Shape) -> _Layout:
@@ -335,6 +340,8 @@ class FastPath:
             else:
                 shapes.append(seen)
                 times.append(1)
+        if len(shapes) > _MAX_LAYOUTS and (mixed := self._format.mixed(shapes)) is not None:
+            shapes, times = [mixed], [sum(times)]
         kept: list[Layout] = []
         learned: list[Layout] = []
         # The most frequent first: there may be more than the cache holds.

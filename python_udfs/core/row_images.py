@@ -94,6 +94,20 @@ class ColumnImages(RowImages):
         return [()] * len(names)
 
 
+class DictImages(RowImages):
+    """The image after the change of each event, as a dict; they may have different fields."""
+
+    def __init__(self, images: Sequence[Mapping[str, Any]], encode_lines: EncodeLines) -> None:
+        super().__init__([False] * len(images), [True] * len(images), encode_lines)
+        self._images = images
+
+    def rows(self, names: Sequence[str]) -> list[Sequence[Any]]:
+        return [[image.get(name, UNSET) for image in self._images] for name in names]
+
+    def earlier(self, names: Sequence[str]) -> list[Sequence[Any]]:
+        return [()] * len(names)
+
+
 def _fields(images: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]]:
     """Fields of Structs. Reading all of a Struct's at once is three times as fast as one by one."""
     if not images:

@@ -602,6 +602,9 @@ SHAPES.update(
     aerospike_flat_json=Shape(
         _PROFILES, "aerospike_flat_json", partial(_as_flat_json, SHAPES["aerospike"].make)
     ),
+    aerospike_flat_json_optional=Shape(
+        _PROFILES, "aerospike_flat_json", partial(_as_flat_json, SHAPES["aerospike_optional"].make)
+    ),
     mongodb=Shape("mongodb.sales.orders", "debezium_json", _mongodb),
     unwrapped=Shape("unwrapped.sales.orders", "debezium_unwrapped_json", _unwrapped),
     maxwell=Shape("maxwell.sales.orders", "maxwell_json", _maxwell),
