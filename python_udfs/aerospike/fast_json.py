@@ -176,7 +176,9 @@ class JsonWrites(Format[_Shape | _Mixed, _Layout | _MixedLayout, Writes]):
         if len({shape[:3] for shape in shapes}) > 1:
             return None
         of_bins: tuple[str, ...] = ()
-        for properties in chain.from_iterable(map(_of_bins, shapes)):
+        # Those with most properties first, as they tell the order of most.
+        seen = dict.fromkeys(chain.from_iterable(map(_of_bins, shapes)))
+        for properties in sorted(seen, key=len, reverse=True):
             of_both = merged_names(of_bins, properties)
             if of_both is None:
                 return None
