@@ -40,6 +40,7 @@ from python_udfs.debezium.types import (
     has_placeholder,
     is_unavailable,
 )
+from python_udfs.text.counting import count_brackets
 from python_udfs.text.json_lines import FLAT_BYTES, may_be_deep, read_lines
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -49,8 +50,6 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 _MAX_BYTES: Final = 128 * 1024
 # The documents that are read together: an unusual one has them read one by one.
 _TOGETHER: Final = 32
-# An image without columns, in compact text; and other objects.
-_NO_COLUMNS: Final = b":{}"
 
 
 class DebeziumFormat(Format[Shape, Layout, "Rows"]):
@@ -377,18 +376,20 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
     for name, row in layout.rows.items():
         attribute = layout.of_envelope.get(name)
         nothing = row.nothing
-        if attribute is None or nothing is None or _NO_COLUMNS not in texts:
+        if attribute is None or nothing is None:
             continue
-        for change in rows.changes:
-            if getattr(change, attribute) == nothing:
-                setattr(change, attribute, None)
+        # Comparing Structs takes a fifth of the time of searching the texts.
+        if nothing in map(attrgetter(attribute), rows.changes):
+            for change in rows.changes:
+                if getattr(change, attribute) == nothing:
+                    setattr(change, attribute, None)
     unfit: set[int] = set()
     if not layout.shape.connector and cells.MARK in texts:
         unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
     # Each has those of the envelope, the source and an image: usually there are few others.
     if (
         max(map(len, rows.texts)) > FLAT_BYTES
-        and texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
+        and count_brackets(texts) - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
     ):
         unfit |= {
             place

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.text.counting import count_brackets, count_byte
 
 FAILURES: Final = (
     msgspec.DecodeError,
@@ -37,7 +38,7 @@ def read_lines(
     """
     lines = b"\n".join(texts)
     # Each text must be one line: then each line that is read is one text.
-    if lines.count(b"\n") == len(texts) - 1:
+    if count_byte(lines, b"\n") == len(texts) - 1:
         try:
             rows = decoder.decode_lines(lines)
         except FAILURES:
@@ -63,4 +64,4 @@ def read_lines(
 def may_be_deep(text: bytes, around: int = 0) -> bool:
     """Whether a text with so many levels around it may nest deeper than is decoded."""
     # With so few brackets it can't be.
-    return text.count(b"{") + text.count(b"[") + around >= MAX_DEPTH
+    return count_brackets(text) + around >= MAX_DEPTH

@@ -43,6 +43,7 @@ from python_udfs.core.errors import (
     Truncated,
 )
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.text.counting import count_brackets
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -173,7 +174,7 @@ def without_bom(text: bytes) -> bytes:
 def check_depth(text: bytes) -> None:
     """Raise ``TooDeep``, or the error before that, if ``text`` is deeper than ``MAX_DEPTH``."""
     # A text with so few brackets can't be too deep: nearly all are done with two counts.
-    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+    if count_brackets(text) <= MAX_DEPTH:
         return
     depth = 0
     for match in _BRACKETS_OR_STRING.finditer(text):
