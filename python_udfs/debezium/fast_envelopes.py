@@ -386,19 +386,17 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
     unfit: set[int] = set()
     if not layout.shape.connector and cells.MARK in texts:
         unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
-    # Each has those of the envelope, the source and an image: usually there are few others.
-    if (
-        max(map(len, rows.texts)) > FLAT_BYTES
-        and count_brackets(texts) - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
-    ):
-        unfit |= {
-            place
-            for place, text in enumerate(rows.texts)
-            if len(text) > FLAT_BYTES and may_be_deep(text)
-        }
-    afters = rows.parts(layout.of_envelope.get("after"))
+    befores, afters = (rows.parts(layout.of_envelope.get(name)) for name in IMAGES)
+    # Each has those of the envelope, the source and its images: usually there are few others.
+    if max(map(len, rows.texts)) > FLAT_BYTES:
+        images = sum(len(each) - each.count(None) for each in (befores, afters))
+        if count_brackets(texts) - 2 * len(rows.texts) - images >= limits.MAX_DEPTH - 4:
+            unfit |= {
+                place
+                for place, text in enumerate(rows.texts)
+                if len(text) > FLAT_BYTES and may_be_deep(text)
+            }
     if None in afters:
-        befores = rows.parts(layout.of_envelope.get("before"))
         op = layout.of_envelope["op"]
         unfit |= {
             place

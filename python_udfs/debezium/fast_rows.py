@@ -5,7 +5,7 @@ keys. A row and key that are decoded and encoded again must give the bytes that 
 that may hold an unavailable value, or cells, take the careful path.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress
 from operator import attrgetter, eq, not_
@@ -16,12 +16,14 @@ from msgspec import structs
 
 from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
 from python_udfs.core.fast_path import MAX_BYTES, FastPath, Format, Messages, Names
+from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.row_images import ColumnImages
 from python_udfs.debezium import cells, unwrapped
 from python_udfs.debezium.fast_envelopes import convert_in_place
 from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import Converters
 from python_udfs.debezium.types import has_placeholder
+from python_udfs.text.counting import count_brackets
 from python_udfs.text.json_lines import FAILURES, FLAT_BYTES, may_be_deep, read_lines
 
 _load = msgspec.json.Decoder(dict[str, Any]).decode
@@ -155,9 +157,12 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             place
             for place in places
             if bool(keys[place]) is (layout.key is not None)
-            and _may_be_plain(values[place])
-            and (not layout.shape.key or _is_plain_key(keys[place]))
+            and (value := values[place]) is not None
+            and len(value) <= MAX_BYTES
         ]
+        fitting = _plain_places(fitting, values, unwrapped.may_be_wrapped)
+        if layout.shape.key:
+            fitting = _plain_places(fitting, keys, _is_extended)
         texts: list[Any] = [values[place] for place in fitting]
         read = read_lines(layout.decoder, _encode_lines, texts) if texts else None
         if read is None:
@@ -250,28 +255,31 @@ _CONNECTOR: Final = frozenset({"connector", "source_connector"})
 _LIVE: Final = frozenset(op for op, of in unwrapped.OPERATIONS.items() if of != DELETE)
 
 
-def _may_be_plain(value: bytes | None) -> bool:
-    return (
-        value is not None
-        and len(value) <= MAX_BYTES
-        and not unwrapped.may_be_wrapped(value)
-        and _is_flat(value)
-        and cells.MARK not in value
-        and not has_placeholder(value)
-    )
+def _plain_places(
+    places: list[int], messages: Sequence[Any], is_unusual: Callable[[bytes], bool]
+) -> list[int]:
+    """The places of messages without a mark of what the careful path has to decode; ``is_unusual``
+    says whether a text has one of its own. All are searched at once: usually none has any.
+    """
+
+    def has_mark(text: bytes) -> bool:
+        return is_unusual(text) or cells.MARK in text or has_placeholder(text)
+
+    places = [place for place in places if messages[place].startswith(b"{")]
+    texts: list[Any] = [messages[place] for place in places]
+    # No mark has a line break. Each text has an object's bracket, and usually there are few others.
+    together = b"\n".join(texts)
+    if count_brackets(together) - len(texts) < MAX_DEPTH - 1 and not has_mark(together):
+        return places
+    return [
+        place
+        for place, text in zip(places, texts, strict=True)
+        if not (len(text) > FLAT_BYTES and may_be_deep(text)) and not has_mark(text)
+    ]
 
 
-def _is_flat(text: Any) -> bool:
-    return len(text) <= FLAT_BYTES or not may_be_deep(text)
-
-
-def _is_plain_key(text: Any) -> bool:
-    return (
-        unwrapped.EXTENDED not in text
-        and cells.MARK not in text
-        and _is_flat(text)
-        and not has_placeholder(text)
-    )
+def _is_extended(key: bytes) -> bool:
+    return unwrapped.EXTENDED in key
 
 
 def _place_of(name: str) -> tuple[str, ...]:

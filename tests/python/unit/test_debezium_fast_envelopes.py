@@ -315,14 +315,23 @@ def test_two_in_one(between: bytes) -> None:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"x":', b"}")])
-def test_deepest_values(opening: bytes, closing: bytes) -> None:
+@pytest.mark.parametrize("inserts", [0, 5])
+def test_deepest_values(inserts: int, opening: bytes, closing: bytes) -> None:
+    """Beside deletes without images, which have fewer brackets than others."""
+    no_brackets = {"sequence": None}
     values: list[bytes | None] = [
-        dumps(change(number, op="d", after=None)) for number in range(MANY)
+        dumps(
+            change(number, source=no_brackets)
+            if number < inserts
+            else change(number, source=no_brackets, op="d", after=None)
+        )
+        for number in range(MANY)
     ]
     for depth in range(250, 258):
         deep = opening * depth + b"1" + closing * depth
         keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
-        values[11] = dumps(change(11)).replace(b'"note":null', b'"note":' + deep)
+        insert = dumps(change(11, source=no_brackets))
+        values[11] = insert.replace(b'"note":null', b'"note":' + deep)
         check(keys, values)
         values[11] = values[12]
         keys[11] = b'{"id":%b}' % deep
