@@ -72,14 +72,8 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
             return ()
         prefix = self._prefixes.of(value)
         start = len(prefix)
-        return (
-            b"" if key is None else self._key_prefixes.of(key),
-            prefix,
-            *(
-                next(filter(None, (_text_behind(mark, value, start) for mark in marks)), b"")
-                for marks in _NAMING
-            ),
-        )
+        key_prefix = b"" if key is None else self._key_prefixes.of(key)
+        return key_prefix, prefix, *[_text_behind(marks, value, start) for marks in _NAMING]
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         key_prefix, prefix = names[:2]
@@ -115,9 +109,16 @@ _NAMING: Final = tuple(
 """The usual text before a database's, a schema's and a table's name."""
 
 
-def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
-    start = value.find(mark, start) + len(mark)
-    return value[start : value.find(b'"', start)] if start >= len(mark) else b""
+def _text_behind(marks: Sequence[bytes], value: bytes, start: int) -> bytes:
+    """The text behind the first of the marks that has one, up to a quote."""
+    for mark in marks:
+        place = value.find(mark, start)
+        if place >= 0:
+            place += len(mark)
+            end = value.find(b'"', place)
+            if end != place:
+                return value[place:end]
+    return b""
 
 
 class Rows:
