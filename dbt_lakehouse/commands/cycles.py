@@ -46,6 +46,7 @@ from dbt_lakehouse.session.dbt_commands import (
     run_dbt,
 )
 from dbt_lakehouse.session.project import Project, target_folder
+from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
@@ -195,7 +196,8 @@ class _Cycles:
                 self._is_whole_due |= began - self._whole_at >= _WITHOUT_NEWS_SECONDS
                 is_pause = not (self._is_new(news) or self._behind or self._is_whole_due)
                 if not is_pause:
-                    self._cycle(news)
+                    with self._liveness.while_it_gets_on(tasks_of(self._spark)):
+                        self._cycle(news)
                 failures = 0
                 self._liveness.show()
                 if self._options.available_now:
@@ -219,11 +221,10 @@ class _Cycles:
         results = getattr(getattr(error, "result", None), "results", ())
         why = None if results else told(error)
         self._kept.keep(self._watched.project, began_at, results, error=why)
-        # A project that is being edited is waited for.
-        is_final = failures >= FAILURES and not isinstance(error, ProjectError)
-        # An error at the start is the user's to correct.
-        if self._cycles == 0 or is_final:
+        if ends_stream(error, failures, self._cycles):
             raise error
+        if isinstance(error, ProjectError):
+            self._liveness.show()
         _tell_now(f"cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
 
     def _maintain(self, stopping: threading.Event) -> None:
@@ -387,6 +388,15 @@ class _Cycles:
 
 def _tell_now(sentence: str) -> None:
     tell(f"{now()} {sentence}")
+
+
+def ends_stream(error: Exception, failures: int, cycles: int) -> bool:
+    """Whether a stream ends with the error of a cycle: the last of so many in turn, after
+    ``cycles`` that have built. One at the start is the user's to correct, and a project that is
+    being edited is waited for.
+    """
+    is_final = failures >= FAILURES and not isinstance(error, ProjectError)
+    return cycles == 0 or is_final
 
 
 def paused(interval: float, failures: int) -> float:

@@ -17,8 +17,8 @@ from dbt_lakehouse.maintenance.policy import (
     Candidate,
     Maintained,
     candidates,
+    cannot_wait,
     retention_days,
-    small_files,
 )
 from dbt_lakehouse.maintenance.run import keep, maintain_table
 from dbt_lakehouse.runs.tables import look_at
@@ -28,9 +28,6 @@ from dbt_lakehouse.spark.arrow_memory import close_allocators
 from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell
-
-# A table with this multiple of its policy's ``min_files`` does not wait for a pause.
-CROWDED: Final = 10
 
 
 class Upkeep:
@@ -46,7 +43,7 @@ class Upkeep:
         self._spark: Final = spark
         self._every: Final = every_seconds
         self._liveness: Final = liveness
-        # When each table was last maintained, and which was last checked for small files.
+        # When each table was last maintained, and which was last checked between cycles.
         self._looked: Final[dict[str, float]] = {}
         self._turn = 0
         # The last reported failure of maintenance as a whole.
@@ -69,8 +66,7 @@ class Upkeep:
             self._turn += 1
             each = tables[self._turn % len(tables)]
             table = look_at(self._spark, each.table)
-            summary = table.chain[0].summary if table is not None and table.chain else {}
-            if small_files(summary, each.policy) >= CROWDED * each.policy.min_files:
+            if table is not None and cannot_wait(table, each.policy):
                 for _ in self._maintain([each]):
                     pass
 

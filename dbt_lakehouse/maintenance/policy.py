@@ -23,6 +23,8 @@ _MATERIALIZATIONS: Final = frozenset(
 # Iceberg's target size of manifests (commit.manifest.target-size-bytes).
 _MANIFEST_BYTES: Final = 8 << 20
 _MOST_MANIFESTS: Final = 8
+CROWDED: Final = 10
+"""A table with this multiple of its policy's ``min_files`` does not wait for a pause."""
 
 
 class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +177,16 @@ def small_files(summary: Mapping[str, str], policy: Policy) -> int:
     """
     files, size = (int(summary.get(f"total-{name}", 0)) for name in ("data-files", "files-size"))
     return max(0, files - size // policy.small_file_bytes)
+
+
+def cannot_wait(table: Table, policy: Policy) -> bool:
+    """Whether a table is to be maintained before there is a pause: it has many small files, or
+    more snapshots than its policy keeps. Each commit writes the list of all snapshots, and each
+    reader reads it first.
+    """
+    summary = table.chain[0].summary if table.chain else {}
+    is_crowded = small_files(summary, policy) >= CROWDED * policy.min_files
+    return is_crowded or len(table.chain) > policy.max_snapshots
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):

@@ -304,7 +304,7 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     """
     monkeypatch.setattr(iceberg, "_SNAPSHOTS_AT_MOST", 2)
     monkeypatch.setattr(iceberg, "_SNAPSHOTS_KEPT", 1)
-    monkeypatch.setattr(iceberg, "_KEPT_FOR", timedelta())
+    monkeypatch.setattr(iceberg, "KEPT_FOR", timedelta())
     places, late_places = itertools.count(200), itertools.count(1)
     numbers = range(300, 304)
     longest = 0

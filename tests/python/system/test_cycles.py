@@ -28,7 +28,6 @@ from streams import MINUTE, ORDERS, START
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.cli.landing import stream
 from dbt_lakehouse.commands import watched_project
-from dbt_lakehouse.commands.cycles import paused
 from dbt_lakehouse.commands.stream_lags import done_at, tables_of_topics
 from dbt_lakehouse.commands.stream_news import has_same_rows
 from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
@@ -230,13 +229,6 @@ def test_what_builds_nothing_is_told_before_spark_starts(
     said = capsys.readouterr()
     assert said.err == "lakehouse: --select and --exclude leave no model to build\n"
     assert said.out == ""
-
-
-def test_pauses_grow_with_each_failure() -> None:
-    assert [paused(5, failures) for failures in range(4)] == [5, 10, 20, 40]
-    assert paused(5, 9) == 300
-    assert paused(600, 0) == paused(600, 3) == 600
-    assert paused(5, 10_000) == 300
 
 
 def test_files_that_come_change_and_go_are_seen(tmp_path: Path) -> None:

@@ -9,9 +9,15 @@ import pytest
 
 from dbt_lakehouse.commands import upkeep
 from dbt_lakehouse.commands.liveness import Liveness
-from dbt_lakehouse.commands.upkeep import CROWDED, Upkeep, due
+from dbt_lakehouse.commands.upkeep import Upkeep, due
 from dbt_lakehouse.errors import ConfigurationError, SessionError
-from dbt_lakehouse.maintenance.policy import Candidate, Maintained, Policy, small_files
+from dbt_lakehouse.maintenance.policy import (
+    CROWDED,
+    Candidate,
+    Maintained,
+    Policy,
+    small_files,
+)
 
 MB = 1 << 20
 PROJECT: Any = SimpleNamespace(variables={})
@@ -54,6 +60,7 @@ class Lake:
         self.held = 0
         self.closed = 0
         self.files = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
+        self.snapshots = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1))
         self.upkeep = Upkeep(spark, every, Liveness(liveness))
         for name, stands in {
@@ -81,7 +88,7 @@ class Lake:
 
     def look_at(self, _: object, table: str) -> Any:
         summary = {"total-data-files": str(self.files[table]), "total-files-size": "0"}
-        return SimpleNamespace(chain=(SimpleNamespace(summary=summary),))
+        return SimpleNamespace(chain=(SimpleNamespace(summary=summary),) * self.snapshots[table])
 
     def maintain(self, _: object, of: Candidate, with_orphans: bool) -> Maintained:
         assert self.held == 1 and not with_orphans
@@ -164,6 +171,19 @@ def test_a_table_full_of_small_files_waits_for_no_pause(monkeypatch: pytest.Monk
     for _ in range(2 * len(TABLES)):
         lake.upkeep.between_cycles(PROJECT, None)
     assert lake.maintained == ["gold.c"] and lake.held == 0
+
+
+def test_a_table_with_too_many_snapshots_waits_for_no_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that each cycle commits to without a row: it never has files."""
+    lake = Lake(monkeypatch)
+    lake.files = dict.fromkeys(lake.files, 0)
+    lake.snapshots["gold.a"] = Policy().max_snapshots
+    lake.snapshots["gold.b"] = Policy().max_snapshots + 1
+    for _ in range(2 * len(TABLES)):
+        lake.upkeep.between_cycles(PROJECT, None)
+    assert lake.maintained == ["gold.b"] and lake.held == 0
 
 
 def test_nothing_is_maintained_where_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
