@@ -15,6 +15,8 @@ from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.core.events import FORGOTTEN
 
 PROPERTY: Final = "lakehouse.formats"
+JSON_ESCAPE: Final = b"\\u"
+"""A JSON text without it has each of its letters as such."""
 
 
 class TopicFormats(NamedTuple):

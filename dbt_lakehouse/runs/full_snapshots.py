@@ -22,6 +22,7 @@ import msgspec
 
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import marks
+from dbt_lakehouse.runs.formats import JSON_ESCAPE
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, parsed, reading
 from dbt_lakehouse.runs.source_filter import all_pairs, may_have_operation
 from dbt_lakehouse.texts import sql_text, sql_texts
@@ -149,9 +150,14 @@ def _in_avro(text: str) -> str:
     return f"contains(value, X'{bytes([2 * len(text)]).hex()}{text.encode().hex()}')"
 
 
+# JSON may escape any letter.
 MAY_BE_MARKED: Final = f"""case
     when format like '%avro' then {" or ".join(map(_in_avro, _MARKS))}
-    else coalesce(cast(value as string) rlike 'snapshot"\\\\s*:\\\\s*"(first|last)', false)
+    else coalesce(
+        cast(value as string) rlike 'snapshot"\\\\s*:\\\\s*"(first|last)'
+        or contains(value, X'{JSON_ESCAPE.hex()}'),
+        false
+    )
 end"""
 """A condition (SQL) on payloads with ``format`` that those of marked rows meet."""
 

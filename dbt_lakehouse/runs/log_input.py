@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 from dbt_lakehouse.runs import source_filter
+from dbt_lakehouse.runs.formats import JSON_ESCAPE
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS, AVRO_FORMATS
@@ -107,7 +108,6 @@ _NAMING: Final = (
 )
 # Other names may be escaped in JSON in other ways than as \u....
 _PLAIN: Final = re.compile("[A-Za-z0-9_ .-]+")
-_ESCAPE: Final = b"\\u"
 
 
 def _may_name(
@@ -121,7 +121,7 @@ def _may_name(
         wanted = [list(source) for source in sources or ()]
         if all(pair[1:] in wanted for pair in pairs if pair[0] in topics):
             return None
-    texts = [name.encode() for name in sorted(names)] + [_ESCAPE]
+    texts = [name.encode() for name in sorted(names)] + [JSON_ESCAPE]
     has_any = " or ".join(f"contains(value, X'{text.hex()}')" for text in texts)
     return f"(format not in ({sql_texts(_NAMING)}) or {has_any})"
 

@@ -126,6 +126,9 @@ def messages(table: str) -> Iterator[tuple[int, Message]]:
                 "ts_ms": clock,
             }
         )
+        if table == "over_two_runs":
+            # JSON may escape any letter.
+            value = value.replace(b'"first"', b'"f\\u0069rst"').replace(b'"last"', b'"l\\u0061st"')
         message = Message(
             *(f"debezium.{table}", each.partition, offsets[each.partition], clock),
             dumps({"id": each.key}),
