@@ -101,7 +101,7 @@ def log_input(
 
 # Payloads in these formats contain the table's name in a value. In Avro it may be only in the
 # schema, and for rows without an envelope only in the topic's name.
-_NAMING: Final = (
+NAMING: Final = (
     *(name for name in AEROSPIKE_FORMATS if name not in AVRO_FORMATS),
     *("debezium_json", "arcion_json", "lindorm_json"),
     *("aws_dms_json", "maxwell_json", "canal_json"),
@@ -123,7 +123,7 @@ def _may_name(
             return None
     texts = [name.encode() for name in sorted(names)] + [JSON_ESCAPE]
     has_any = " or ".join(f"contains(value, X'{text.hex()}')" for text in texts)
-    return f"(format not in ({sql_texts(_NAMING)}) or {has_any})"
+    return f"(format not in ({sql_texts(NAMING)}) or {has_any})"
 
 
 def _may_have(run: NodeRun, table: Table, wanted: str, part: Part) -> bool:
