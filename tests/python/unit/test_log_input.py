@@ -45,7 +45,7 @@ def test_a_change_of_a_row_has_its_tables_name_in_its_value(format: str) -> None
             assert value is not None
             assert event.source_table.encode() in value or JSON_ESCAPE in value
             changes += 1
-    assert changes > 3
+    assert changes
 
 
 def test_an_escaped_name_passes() -> None:
