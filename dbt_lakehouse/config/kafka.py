@@ -17,6 +17,11 @@ _API_TIMEOUT: Final = "default.api.timeout.ms"
 # defaults (30 and 60 s, and Spark retries three times) make a user wait for minutes.
 _ADMIN_TIMEOUTS: Final = {_REQUEST_TIMEOUT: 5_000, _API_TIMEOUT: 8_000}
 _READ_TIMEOUTS: Final = {_REQUEST_TIMEOUT: 15_000, _API_TIMEOUT: 20_000}
+# Behind each poll, Spark asks for the partition's first and last offset (KafkaDataConsumer), on the
+# connection on which the consumer has already asked for the next messages. The broker answers in
+# order, so at a partition's end each read took Kafka's default of half a second. Ranges that are
+# read end where messages are, so there is nothing to wait for.
+_FETCH_WAIT: Final = {"fetch.max.wait.ms": "10"}
 
 
 class KafkaSettings(NamedTuple):
@@ -53,7 +58,7 @@ class KafkaSettings(NamedTuple):
     def source_options(self) -> dict[str, str]:
         """The options of Spark's Kafka source."""
         timeouts = self._timeouts(_READ_TIMEOUTS)
-        options = {**self.given, _ISOLATION: self.isolation_level, **timeouts}
+        options = {**_FETCH_WAIT, **self.given, _ISOLATION: self.isolation_level, **timeouts}
         return {
             **{PREFIX + name: value for name, value in options.items()},
             "includeHeaders": "true",

@@ -154,7 +154,7 @@ def _steps(
         if number == redriven:
             do, of = Do.REDRIVE, unknown or ""
         elif do is Do.LEAVE_OUT:
-            of = dice.choice(gold)
+            of = dice.choice([*gold, *logs])
         elif do in (Do.REFRESH, Do.ROLL_BACK):
             of = dice.choice([*gold, *logs, "other_events"])
         elif do in (Do.FORGET, Do.PURGE):
