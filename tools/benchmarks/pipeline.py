@@ -48,7 +48,7 @@ class Bars(NamedTuple):
 
     first_load: float
     increments: float
-    small: float = 0.5
+    small: float
     log: float = 0.8
 
 
@@ -111,7 +111,7 @@ DEBEZIUM: Final = Source(
     create=debezium_from_json.create_tables,
     write_log=debezium_from_json.write_log,
     merge=debezium_from_json.merge,
-    bars=Bars(first_load=0.6, increments=0.45),
+    bars=Bars(first_load=0.6, increments=0.65, small=0.6),
 )
 
 AEROSPIKE: Final = Source(
@@ -142,7 +142,7 @@ AEROSPIKE: Final = Source(
     create=aerospike_udf.create_tables,
     write_log=aerospike_udf.write_log,
     merge=partial(aerospike_udf.merge, as_of=AS_OF),
-    bars=Bars(first_load=0.7, increments=0.55),
+    bars=Bars(first_load=0.7, increments=0.75, small=0.7),
 )
 
 
