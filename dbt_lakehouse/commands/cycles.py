@@ -12,7 +12,7 @@ projects' models.
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -203,10 +203,8 @@ class _Cycles:
                 if self._options.available_now:
                     if not (self._behind or self._is_whole_due):
                         break
-                elif is_pause:
-                    self._maintain(stopping)
                 else:
-                    self._upkeep.between_cycles(*self._watched_as_read)
+                    self._maintain(stopping, began, is_pause=is_pause)
             # Any error at all: the next cycle is the same.
             except Exception as error:
                 failures += 1
@@ -227,13 +225,23 @@ class _Cycles:
             self._liveness.show()
         _tell_now(f"cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
 
-    def _maintain(self, stopping: threading.Event) -> None:
-        """Maintain tables until there is other work."""
-        with closing(self._upkeep.in_pause(*self._watched_as_read)) as tables:
-            for _ in tables:
-                if stopping.is_set() or self._watched.has_changed or self._is_new(self._news()):
-                    return
-                self._liveness.show()
+    def _maintain(self, stopping: threading.Event, began: float, *, is_pause: bool) -> None:
+        """Maintain tables until there is other work. Behind a cycle, what is left of its interval
+        is a pause if that is half of it or more: under a steady load there is no other.
+        """
+        interval = self._options.interval_seconds
+
+        def is_over() -> bool:
+            if stopping.is_set() or self._watched.has_changed:
+                return True
+            if is_pause:
+                return self._is_new(self._news())
+            return time.monotonic() - began >= interval
+
+        if not is_pause:
+            self._upkeep.between_cycles(*self._watched_as_read)
+        if is_pause or time.monotonic() - began <= interval / 2:
+            self._upkeep.in_pause(*self._watched_as_read, is_over)
 
     @property
     def _watched_as_read(self) -> tuple[Project, Any]:

@@ -3,8 +3,8 @@ maintain`, table by table, without orphan files, which would take listing whole 
 """
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -49,10 +49,16 @@ class Upkeep:
         # The last reported failure of maintenance as a whole.
         self._trouble = ""
 
-    def in_pause(self, project: Project, manifest: Any) -> Generator[None]:
-        """Maintain the tables that are due, in turn, for as long as the caller iterates."""
-        with self._telling():
-            yield from self._maintain(self._due(project, manifest))
+    def in_pause(self, project: Project, manifest: Any, is_over: Callable[[], bool]) -> None:
+        """Maintain the tables that are due, in turn, until the pause is over."""
+        with (
+            self._telling(),
+            closing(self._maintain(self._due(project, manifest))) as tables,
+        ):
+            for _ in tables:
+                if is_over():
+                    return
+                self._liveness.show()
 
     def between_cycles(self, project: Project, manifest: Any) -> None:
         """Maintain a table that can't wait for a pause. One table is checked, in turn. First, let
@@ -87,7 +93,7 @@ class Upkeep:
         found = candidates(manifest, [], retention_days(project.variables))
         return due(found, self._looked, time.monotonic(), self._every)
 
-    def _maintain(self, tables: Sequence[Candidate]) -> Iterator[None]:
+    def _maintain(self, tables: Sequence[Candidate]) -> Generator[None]:
         lock = run_lock(self._spark)
         # It does not wait for a command that builds meanwhile.
         if not tables or not lock.take("lakehouse stream --build"):
