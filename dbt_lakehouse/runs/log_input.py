@@ -49,6 +49,8 @@ class LogInput:
     """
     none: str
     """A table of events, for an empty selection."""
+    bronze: str | None = None
+    """All payloads of bronze so far, for the headers of redriven ones."""
 
 
 def all_input(events: Any, payloads: Any) -> LogInput:
@@ -62,6 +64,7 @@ def all_input(events: Any, payloads: Any) -> LogInput:
         excluded=None,
         may_name=None,
         none=str(events),
+        bronze=str(payloads),
     )
 
 
@@ -95,6 +98,7 @@ def log_input(
         excluded=run.rows_so_far(events) if may_be_invalid else None,
         may_name=_may_name(table, topics, log["sources"]),
         none=str(events),
+        bronze=run.rows_so_far(bronze),
     )
 
 
