@@ -132,15 +132,15 @@ def test_columns_of_headers(lake: Lake) -> None:
         (9, "erp", 2, []),
     ]
 
-    def log(name: str) -> list[tuple[Any, ...]]:
+    def values(name: str) -> list[tuple[Any, ...]]:
         names = ("id", "trace", "try", "_misfits")
         rows = rows_of(lake, f"silver.{name}_changes")
         for row in rows:
             row["_misfits"] = sorted(row["_misfits"], key=lambda each: each["column"])
         return [tuple(row[each] for each in names) for row in rows]
 
-    assert log("parts") == expected
-    assert log("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
+    assert values("parts") == expected
+    assert values("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
     gold = rows_of(lake, "gold.parts")
     assert [(row["id"], row["trace"], row["try"]) for row in gold] == [
         (1, None, None),
@@ -153,7 +153,7 @@ def test_columns_of_headers(lake: Lake) -> None:
     ]
 
     run(lake, "--full-refresh")
-    assert log("parts") == expected
-    assert log("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
+    assert values("parts") == expected
+    assert values("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
     assert rows_of(lake, "gold.parts") == gold
     assert rows_of(lake, "gold.parts_history") == versions

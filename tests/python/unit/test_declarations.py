@@ -699,6 +699,13 @@ def test_what_is_told_of_misfits() -> None:
     declared_log = log(columns={"lsn": {**LSN, "type": "int"}})
     beside = said("lsn", 2, "1e3", "9999999999")
     assert "(the log keeps the text); declare a type in its model that does, and follow=" in beside
+    declared_log = log(columns={"trace": HEADER})
+    headed = said("trace", 1, "caf\ufffd")
+    assert (
+        "(the log keeps the text); bytes of a header that are not UTF-8 fit no type, so" in headed
+    )
+    declared_log = log(columns={"try": {**HEADER, "type": "int"}})
+    assert "declare a type in its model that does" in said("try", 1, "many")
     assert said("id", 2, "no key") == (
         "silver.orders_changes: 2 changes without id, a key, and so in no gold table"
     )
