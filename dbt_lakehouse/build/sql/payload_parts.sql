@@ -211,12 +211,17 @@ format, key, value
     where {{ (['added_by is not null'] + conditions) | join(' and ') }}
 )
 {%- endset %}
-{% if headers %}
+{% if headers and input.bronze is none %}
+(
+    select *, cast(array() as array<struct<key: string, value: binary>>) as _lh_headers
+    from {{ events | indent }}
+)
+{%- elif headers %}
 (
     select events.*, if(payloads._lh_headers is null, array(), payloads._lh_headers) as _lh_headers
     from {{ events | indent }} as events
     left join (
-        -- The events are few. If none is redriven, Spark then leaves the payloads unread.
+        -- Events of redriven payloads are few.
         select /*+ broadcast(redriven) */
             topic,
             partition,

@@ -53,9 +53,15 @@ def _base64(value: bytes) -> str:
 
 
 def run(lake: Lake, *arguments: str, known: Mapping[str, str] = FORMATS) -> None:
-    topics = [{"topic": topic, "format": name} for topic, name in known.items()]
-    statuses = lake.dbt("run", *arguments, as_of=AS_OF, topics=topics)
+    statuses = lake.dbt("run", *arguments, as_of=AS_OF, topics=topics(known))
     assert set(statuses.values()) == {"success"}
+
+
+def topics(known: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"topic": topic, "format": name, "compacted": topic == TOPIC}
+        for topic, name in known.items()
+    ]
 
 
 def rows_of(lake: Lake, table: str) -> list[dict[str, Any]]:
@@ -85,6 +91,9 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
                 message(2, "c", 3, "some", ("trace.id", b"caf\xc3"), ("it's the try", b"many")),
                 message(3, "u", 1, "some"),
                 message(4, "d", 2, None, ("trace.id", b"gone")),
+                message(5, "c", 4, "none", ("trace.id", b"d")),
+                # Of whose delete compaction has left this.
+                message(6, "d", 4, None, ("trace.id", b"gone")) | {"value_b64": None},
                 message(0, "c", 9, "some", ("trace.id", b"erp"), *tries, topic=OTHER),
                 bin_of(0, 7, b"m"),
             ]
@@ -97,7 +106,10 @@ def test_columns_of_headers(lake: Lake) -> None:
     misfit = {"column": "trace", "text": "caf\ufffd"}
     assert [
         (row["id"], row["trace"], row["_misfits"]) for row in rows_of(lake, "silver.parts_changes")
-    ] == [(1, "b", []), (2, None, []), (3, None, [misfit]), (1, None, []), (2, "gone", [])]
+    ] == [
+        *((1, "b", []), (2, None, []), (3, None, [misfit]), (1, None, []), (2, "gone", [])),
+        *((4, "d", []), (4, None, [])),
+    ]
     assert [
         (row["id"], row["try"], row["_misfits"]) for row in rows_of(lake, "silver.some_changes")
     ] == [(1, 2, []), (3, None, [{"column": "try", "text": "many"}]), (1, None, [])]
@@ -115,9 +127,9 @@ def test_columns_of_headers(lake: Lake) -> None:
     parts = replace(PARTS, columns={**PARTS.columns, "try": TRY})
     add_gold(lake.project, current_state(parts))
     add_gold(lake.project, history(parts, "parts_history"))
-    lake.land([message(5, "u", 3, "some", ("trace.id", b"c"), ("it's the try", b"5"))])
-    topics = [{"topic": topic, "format": name} for topic, name in FORMATS.items()]
-    assert redrive(lake.load(topics=topics, as_of=AS_OF, captures=[]), [], []) == Redriven(1, 1, 1)
+    lake.land([message(7, "u", 3, "some", ("trace.id", b"c"), ("it's the try", b"5"))])
+    configured = lake.load(topics=topics(FORMATS), as_of=AS_OF, captures=[])
+    assert redrive(configured, [], []) == Redriven(1, 1, 1)
     before = {name: lake.look_at(f"silver.{name}").chain[-1].name for name in LOGS}
     run(lake)
     # Filled in place.
@@ -128,6 +140,8 @@ def test_columns_of_headers(lake: Lake) -> None:
         (3, None, None, [misfit, {"column": "try", "text": "many"}]),
         (1, None, None, []),
         (2, "gone", None, []),
+        (4, "d", None, []),
+        (4, None, None, []),
         (3, "c", 5, []),
         (9, "erp", 2, []),
     ]
@@ -140,7 +154,7 @@ def test_columns_of_headers(lake: Lake) -> None:
         return [tuple(row[each] for each in names) for row in rows]
 
     assert values("parts") == expected
-    assert values("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
+    assert values("some") == [expected[place] for place in (0, 2, 3, 7, 8)]
     gold = rows_of(lake, "gold.parts")
     assert [(row["id"], row["trace"], row["try"]) for row in gold] == [
         (1, None, None),
@@ -149,11 +163,11 @@ def test_columns_of_headers(lake: Lake) -> None:
     ]
     versions = rows_of(lake, "gold.parts_history")
     assert [(row["id"], row["trace"]) for row in versions] == [
-        *((1, "b"), (2, None), (3, None), (1, None), (3, "c"), (9, "erp")),
+        *((1, "b"), (2, None), (3, None), (1, None), (4, "d"), (3, "c"), (9, "erp")),
     ]
 
     run(lake, "--full-refresh")
     assert values("parts") == expected
-    assert values("some") == [expected[place] for place in (0, 2, 3, 5, 6)]
+    assert values("some") == [expected[place] for place in (0, 2, 3, 7, 8)]
     assert rows_of(lake, "gold.parts") == gold
     assert rows_of(lake, "gold.parts_history") == versions
