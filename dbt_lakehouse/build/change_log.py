@@ -244,7 +244,7 @@ class ChangeLog(Building):
             columns.append("_unchanged_columns")
         if rows.has_key:
             columns.append("_key_update")
-        events = rows.read(self.run, Part.BEFORE)
+        events = rows.to_type(self.run, Part.BEFORE)
         saying = events_that_say(rows.log, self.run.to_fill)
         if saying is not None:
             events = f"(select * from {events} where {saying})"

@@ -44,10 +44,15 @@ class Decoding:
         return True
 
     def events_of(
-        self, read: LogInput, of_payloads: Sequence[str] = (), of_events: Sequence[str] = ()
+        self,
+        read: LogInput,
+        of_payloads: Sequence[str] = (),
+        of_events: Sequence[str] = (),
+        headers: Sequence[str] = (),
     ) -> str:
         """The events of payloads, in the columns of other_events, to select from. ``of_payloads``
-        and ``of_events`` are SQL conditions on payloads and on events.
+        and ``of_events`` are SQL conditions on payloads and on events. With names of ``headers``,
+        these are in a column `_lh_headers`.
         """
         format_sql = read.format or self.payload_format()
         payloads = None
@@ -55,7 +60,14 @@ class Decoding:
             payloads = part("payload_parts", "payloads_to_read", read, format_sql, [*of_payloads])
             self.know_schemas_of(payloads, format_sql)
         return part(
-            "payload_parts", "events_of", read, payloads, format_sql, [*of_payloads], [*of_events]
+            "payload_parts",
+            "events_of",
+            read,
+            payloads,
+            format_sql,
+            [*of_payloads],
+            [*of_events],
+            [*headers],
         )
 
     def decoded_events(self, payloads: str) -> str:

@@ -8,7 +8,7 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
-from dbt_lakehouse.declared.columns import is_beside, quoted
+from dbt_lakehouse.declared.columns import header_names, is_beside, quoted
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
@@ -37,14 +37,17 @@ def read(
     log: Log,
     which: Part = Part.NEW,
     near: str | None = None,
+    headers: Sequence[str] = (),
 ) -> str:
     """The decoded events that a run of a log reads, or another part of its events: a relation
-    with the columns of other_events. ``near`` is a condition on their `log_time`.
+    with the columns of other_events. ``near`` is a condition on their `log_time`; ``headers`` as
+    in ``Decoding.events_of``.
     """
     return decoding.events_of(
         _input(decoding.lake, of, log, which),
         [*declarations.payload_conditions(log), *([near] if near else [])],
         [*_changes_of(log), *declarations.event_conditions(log)],
+        headers,
     )
 
 
@@ -114,14 +117,18 @@ class LogRows:
     def new(self, of: NodeRun | AllThere, keys: Keys) -> str:
         """The events that a run reads, with their rows, as a relation."""
         if declarations.is_chosen_by_texts(self.log):
-            return self.typed(self.read(of), keys)
+            return self.typed(self.to_type(of), keys)
         found = _input(self._decoding.lake, of, self.log, Part.NEW)
         relations = []
         if found.payloads is not None:
             relations.append(self._decoded(found, keys))
         if found.added is not None or not relations:
             added = part(
-                "payload_parts", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
+                "payload_parts",
+                "added",
+                found,
+                [*_changes_of(self.log), *self.log["conditions"]],
+                header_names(self.log),
             )
             relations.append(self.typed(added, keys))
         return f"(\n{render('log_events', relations=relations, head=HEAD_FIELDS)}\n)"
@@ -141,6 +148,7 @@ class LogRows:
             function,
             [*HEAD_FIELDS, "change"],
             more=["log_time"],
+            headers=header_names(self.log),
         )
         return part(
             "payload_parts", "wanted", events, found, declarations.event_conditions(self.log)
@@ -150,8 +158,13 @@ class LogRows:
         """Events of the log as decoded, see the function ``read``."""
         return read(self._decoding, of, self.log, which, near)
 
+    def to_type(self, of: NodeRun | AllThere, which: Part = Part.NEW) -> str:
+        """Events of the log as decoded, for ``typed``."""
+        return read(self._decoding, of, self.log, which, headers=header_names(self.log))
+
     def typed(self, events: str, keys: Keys = (), former: Mapping[str, str] | None = None) -> str:
-        """Events with their rows, from a relation with the columns of other_events. ``former`` is
+        """Events with their rows, from a relation of ``to_type``: with the columns of other_events,
+        and `_lh_headers` for a log with header columns. ``former`` is
         given if events with other keys come before all others: it maps the names of key fields to
         their names in those events.
         """
@@ -159,12 +172,19 @@ class LogRows:
         # No column has a record's digest.
         is_of_record = self.log["namespace"] is not None
         record_key = "cast(null as string)" if is_of_record else "record_key"
-        rows = render("typed_events", events=events, function=function, record_key=record_key)
+        rows = render(
+            "typed_events",
+            events=events,
+            function=function,
+            record_key=record_key,
+            has_headers=bool(header_names(self.log)),
+        )
         return f"(\n{rows}\n)"
 
     def of_former(self, run: NodeRun, keys: Keys, former: Mapping[str, str]) -> str:
         """The rows of a log where events with other keys come before all others."""
-        return self.sql(self.typed(self.read(run), keys, former), keys, run.places, has_former=True)
+        rows = self.typed(self.to_type(run), keys, former)
+        return self.sql(rows, keys, run.places, has_former=True)
 
     def fitting(self, columns: Sequence[str]) -> str:
         """The name of a function that gives the misfits which fit some columns."""

@@ -3,7 +3,7 @@ values.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -58,6 +58,8 @@ WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 METADATA: Final = "metadata"
 """The origin of a column that is not in the row: the other data of an event's payload."""
+HEADERS: Final = "headers"
+"""The origin of a column that is a header of the event's Kafka message."""
 
 
 def quoted(names: Iterable[str]) -> list[str]:
@@ -99,7 +101,7 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
             f"column {name} is declared as {dict(spec)}{meant}: a column is a type, or a mapping of"
             " type, name (the field in the image) or path (address.city), encoding (hbase) and mask"
             " (hash, null, last4); for a value that the source sent beside the row, of type, from"
-            " (metadata), path (source.lsn) and mask"
+            " (metadata, headers), path (source.lsn, or the header's name) and mask"
         )
     if "from" in spec:
         return _beside(name, spec)
@@ -127,17 +129,31 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A column of data that the source gave beside the row."""
-    if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
+    """A column of data that the source gave beside the row, or of a header of the message."""
+    origin = spec["from"]
+    if origin not in (METADATA, HEADERS) or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: a value beside the row is"
             f' "from": "{METADATA}", with a type and a path, and nothing else except a mask:'
-            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
+            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}. A Kafka header is'
+            f' "from": "{HEADERS}", and its path is its name: {{"type": "string", "from":'
+            ' "headers", "path": "trace_id"}'
         )
     type = spec["type"].lower()
     _refuse_type(name, type, None)
-    found = {"column": name, "type": type, "encoding": None, "from": METADATA}
-    return found | _mask(name, spec) | _inside(name, spec)
+    found = {"column": name, "type": type, "encoding": None, "from": origin}
+    return found | _mask(name, spec) | (_header if origin == HEADERS else _inside)(name, spec)
+
+
+def _header(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the name of a header adds to a column. It is one name, whatever its characters."""
+    header = spec["path"]
+    if not isinstance(header, str) or not header:
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: the path of a header is its whole name, a"
+            ' text in quotes, {"type": "string", "from": "headers", "path": "trace_id"}'
+        )
+    return {"field": header, "path": [header]}
 
 
 def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +176,19 @@ def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_beside(spec: Mapping[str, Any]) -> bool:
-    """Whether a declared column is of data that the source gave beside the row."""
+    """Whether a declared column is of data that the source gave beside the row, or of a header."""
     return "from" in spec
+
+
+def is_header(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared column is of a header of the event's message."""
+    return spec.get("from") == HEADERS
+
+
+def header_names(log: Mapping[str, Any]) -> list[str]:
+    """The names of the headers that a log has columns of."""
+    specs: Sequence[Mapping[str, Any]] = log["columns"]
+    return list(dict.fromkeys(spec["field"] for spec in specs if is_header(spec)))
 
 
 def _refuse_type(name: str, type: str, encoding: str | None) -> None:

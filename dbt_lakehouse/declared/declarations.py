@@ -18,7 +18,14 @@ from dbt_common.exceptions import CompilationError
 from jinja2 import Undefined
 
 from dbt_lakehouse.declared import message_keys, source_order
-from dbt_lakehouse.declared.columns import WHOLE_IMAGE, column_of, is_beside
+from dbt_lakehouse.declared.columns import (
+    HEADERS,
+    METADATA,
+    WHOLE_IMAGE,
+    column_of,
+    is_beside,
+    is_header,
+)
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts, unmatched_bracket
@@ -84,7 +91,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         columns             for each column its name, type, field in the image, and encoding; if
                             masked, the mask, and as "clear" the type before masking; if inside
                             its field, the path as a list of names; if the source gave it beside
-                            the row, "from" metadata, and the path
+                            the row, "from" metadata or headers, and the path
         fields              the fields of the row's columns, "$" for the whole image
         key                 the names of the key columns; for a keyless table all of the row's
         conditions          SQL conditions on events: which of them are the log's
@@ -134,7 +141,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
     if inside and inside[0] in beside:
         raise CompilationError(
-            f"the key column {inside[0]} can't be from metadata: a value beside the row"
+            f"the key column {inside[0]} can't be from metadata or headers: a value beside the row"
             " changes with each event. A key comes from the row, or from the message's key"
         )
     if inside:
@@ -145,8 +152,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     of_row = [spec for spec in specs if not is_beside(spec)]
     if keyless and beside and not of_row:
         raise CompilationError(
-            f"the change log of {title} is keyless and has only columns from metadata: its rows are"
-            " told apart by their own columns, so declare those too"
+            f"the change log of {title} is keyless and has only columns from metadata or"
+            " headers: its rows are told apart by their own columns, so declare those too"
         )
     if partial and any(spec["field"] == WHOLE_IMAGE for spec in of_row if "path" in spec):
         raise CompilationError(f"the images of {title} are partial: no column can have a whole one")
@@ -385,8 +392,8 @@ def rows_of(
         "keys": keys,
         "former": None if former is None else sorted(former.items()),
     }
-    for name, wanted in (("columns", False), ("beside", True)):
-        said[name] = [spec for spec in log["columns"] if is_beside(spec) is wanted]
+    for name, origin in (("columns", None), ("beside", METADATA), ("headed", HEADERS)):
+        said[name] = [spec for spec in log["columns"] if spec.get("from") == origin]
     return msgspec.convert({**log, **said}, Log)
 
 
@@ -404,6 +411,10 @@ def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | N
             continue
         if log["partial"] and not is_beside(spec):
             return None
+        if is_header(spec):
+            # Only those that the log wants are there.
+            conditions.append("size(_lh_headers) > 0")
+            continue
         # The last name of a path; a number may be an index into an array.
         names = [spec["field"]]
         if is_beside(spec):

@@ -6,7 +6,7 @@ dbt itself only says how many rows the test ``no_misfits`` has found.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.declared.columns import is_beside
+from dbt_lakehouse.declared.columns import is_beside, is_header
 from dbt_lakehouse.declared.widening import may_follow
 from dbt_lakehouse.texts import counted
 from python_udfs.typed.masks import MASKED
@@ -14,6 +14,8 @@ from python_udfs.typed.masks import MASKED
 TEST: Final = "no_misfits"
 NO_KEY: Final = "no key"
 """The text of a misfit whose key is missing."""
+REPLACED: Final = "\ufffd"
+"""The character in place of bytes that are not UTF-8."""
 _WIDTH: Final = 40
 
 
@@ -75,6 +77,8 @@ def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
         if not is_beside(spec) and not is_masked
         else "declare a type in its model that does"
     )
+    if is_header(spec) and any(REPLACED in each for each in texts):
+        remedy = "bytes of a header that are not UTF-8 fit no type, so its producer must send text"
     follows = misfits.column in may_follow(log) and not log.get("follow") and not log["keyless"]
     return (
         f"{table}.{misfits.column}: {counted(misfits.number, 'value')}"

@@ -50,6 +50,10 @@ class LogInput:
     """
     none: str
     """A table of events, for an empty selection."""
+    bronze: str | None = None
+    """All payloads of bronze so far, for the headers of redriven ones. None if ``added`` has no
+    event of these, or the log has no header columns.
+    """
 
 
 def all_input(events: Any, payloads: Any) -> LogInput:
@@ -63,6 +67,7 @@ def all_input(events: Any, payloads: Any) -> LogInput:
         excluded=None,
         may_name=None,
         none=str(events),
+        bronze=str(payloads),
     )
 
 
@@ -72,10 +77,12 @@ def log_input(
     part: Part,
     log_times: str | None,
     format_of: Callable[[Sequence[str], Table], str],
+    may_be_redriven: bool = False,
 ) -> LogInput:
     """The input of a change log's run, from its upstreams other_events and bronze. ``log_times``
     is the table of corrected log times if it has rows; ``format_of`` gives the format of payloads
-    of some topics, as other_events has looked at them.
+    of some topics, as other_events has looked at them. ``may_be_redriven``: whether the log needs
+    the headers of redriven payloads.
     """
     events, bronze = run.upstreams
     rows = {Part.NEW: run.rows, Part.BEFORE: run.rows_before, Part.SO_FAR: run.rows_so_far}[part]
@@ -96,6 +103,7 @@ def log_input(
         excluded=run.rows_so_far(events) if may_be_invalid else None,
         may_name=_may_name(table, topics, log["sources"]),
         none=str(events),
+        bronze=run.rows_so_far(bronze) if may_be_redriven else None,
     )
 
 

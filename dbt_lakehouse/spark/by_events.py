@@ -47,7 +47,9 @@ def log_type(log: Log) -> pa.StructType:
     return pa.struct([*HEAD, ("change", row_type(log))])
 
 
-def log_events_of(log: Log, sources: frozenset[Source] | None, decoded: pa.Array) -> pa.Array:
+def log_events_of(
+    log: Log, sources: frozenset[Source] | None, decoded: pa.Array, *headers: pa.Array
+) -> pa.Array:
     """``payload_functions.log_events_batch`` from all events of each payload."""
     events, parents = decoded.flatten(), pc.list_parent_indices(decoded)
     is_wanted = pc.is_in(events.field("operation"), pa.array(sorted(CHANGES)))
@@ -63,6 +65,7 @@ def log_events_of(log: Log, sources: frozenset[Source] | None, decoded: pa.Array
         events.field("after"),
         nothing if is_record else events.field("record_key"),
         events.field("metadata"),
+        *(each.take(parents) for each in headers if log.headed),
     )
     head = {field.name: events.field(field.name) for field in HEAD}
     if not is_record:

@@ -32,6 +32,7 @@ from python_udfs.debezium.avro import Registered, know
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.columns import arrow_type, typed_column
 from python_udfs.typed.declared import Log, LogColumn, row_type
+from python_udfs.typed.headers import values_of
 from python_udfs.typed.masked import has_hash
 from python_udfs.typed.masks import know_key
 from python_udfs.typed.rows import told_rows
@@ -115,8 +116,11 @@ def change_rows_batch(
     afters: pa.Array,
     record_keys: pa.Array,
     metadata: pa.Array,
+    *headers: pa.Array,
 ) -> pa.Array:
-    """Convert events (strings) to the rows of a change log, structs of ``row_type``."""
+    """Convert events (strings) to the rows of a change log, structs of ``row_type``; for a log with
+    header columns, with the headers of their messages, as bronze has them.
+    """
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys, metadata)]
     most = at_once(images[1])
 
@@ -127,7 +131,8 @@ def change_rows_batch(
             names = operations.slice(place, length).to_pylist()
             yield Changes(names, before, after, key, notes, [""] * length)
 
-    return told_rows(log, changes, len(operations))
+    of_log = [values for each in headers for values in values_of(log, each)]
+    return told_rows(log, changes, len(operations), of_log)
 
 
 @without_collector
@@ -217,7 +222,8 @@ def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | Non
 
 def register_log(spark: SparkSession, name: str, log: Log) -> None:
     """Register a function for the rows of a change log: from operation, before, after, record_key
-    and metadata of an event to a struct of ``declared.row_type``.
+    and metadata of an event, and for a log with header columns the headers of its message, to a
+    struct of ``declared.row_type``.
     """
 
     def rows(*fields: pa.Array) -> pa.Array:

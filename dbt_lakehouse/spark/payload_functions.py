@@ -31,7 +31,8 @@ from python_udfs.core.events import CHANGES, Event, EventColumns, Source
 from python_udfs.debezium.avro import Registered
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.declared import KEY_UPDATE, Log, layout, row_type
-from python_udfs.typed.rows import Rows
+from python_udfs.typed.headers import values_of
+from python_udfs.typed.rows import Headers, Rows
 
 _NO_TEXTS: Final = Texts(record_key=False, images=False, metadata=False)
 # Events that are decoded one by one are usually few; up to this many are converted together.
@@ -49,7 +50,7 @@ def log_events_batch(
 ) -> pa.Array:
     """Decode payloads, as ``decode_payload_batch`` takes them, to a list each of the log's
     events, structs of ``log_type``: those that change a row of one of the sources, or of any
-    (None).
+    (None). For a log with header columns, ``headers`` has those in any format.
 
     ``record_key`` is set for a log whose key is not a column (a record's digest), and
     ``metadata`` for a row with a ``_key_update``; otherwise both are null.
@@ -65,11 +66,13 @@ def log_events_batch(
                 for event in several:
                     if event.operation in CHANGES and (sources is None or event.source in sources):
                         events.add_event(places[index], event)
-        return events.array(len(values))
+        of_log = [each for said in headers for each in values_of(log, said)]
+        return events.array(len(values), of_log)
     except Exception:
         # The fallback finds which payload.
         pass
-    return log_events_of(log, sources, decode_payload_batch(formats, keys, values, *headers))
+    decoded_events = decode_payload_batch(formats, keys, values, *headers)
+    return log_events_of(log, sources, decoded_events, *headers)
 
 
 class _LogEvents:
@@ -123,10 +126,14 @@ class _LogEvents:
             )
         )
 
-    def array(self, length: int) -> pa.Array:
-        """A list of events for each of ``length`` payloads."""
+    def array(self, length: int, headers: Headers) -> pa.Array:
+        """A list of events for each of ``length`` payloads. ``headers`` are the values of the log's
+        header columns in these.
+        """
         self._add_single()
-        rows = in_order(self._rows.array(), self._places)
+        payloads = pa.array(self._places, pa.int32()) if headers else None
+        own = [each.take(payloads) for each in headers]
+        rows = in_order(self._rows.array(own), self._places)
         places = self._heads.places
         heads = in_order(self._heads.structs(), places)
         columns = {field.name: heads.field(field.name) for field in HEAD}

@@ -29,7 +29,8 @@
           that the source sent beside the row is {type, from: "metadata", path: "source.lsn"}: the
           value at that path in the `metadata` of each event, deletes and truncates included, else
           null. It never counts as changed or unchanged, and belongs to no key: gold has that of the
-          last event that was applied to the row.
+          last event that was applied to the row. A Kafka header of the message is
+          {type, from: "headers", path: "trace_id"}, and follows the same rules.
       keyless: whether the table has no key; each whole row image is then its own key, see
           dbt_lakehouse/build/sql/current_rows.sql.
       partial: whether images contain only some of the columns; a column that is absent from an

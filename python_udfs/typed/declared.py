@@ -32,7 +32,7 @@ class LogColumn(msgspec.Struct, frozen=True):
     """The field in the images that it is, or is inside of."""
     path: tuple[str, ...] | None = None
     """The path inside of images; empty for the whole image, None for the field itself. For data
-    beside the row, the path in metadata.
+    beside the row, the path in metadata; for a header, its name.
     """
     encoding: str | None = None
     """``hbase`` for base64 of HBase's binary values."""
@@ -77,13 +77,17 @@ class Log(msgspec.Struct, frozen=True):
     by their paths in metadata. Their values are each event's own, whatever its images contain:
     they are never among the changed or unchanged columns.
     """
+    headed: tuple[LogColumn, ...] = ()
+    """Columns of the message's Kafka headers, each with a header's name as its field. They follow
+    the rules of ``beside``.
+    """
     order_by: tuple[PlacePart, ...] = ()
     """The source's own order; empty where Kafka's log decides."""
 
     @property
     def all_columns(self) -> tuple[LogColumn, ...]:
-        """The columns of the row, and those beside it."""
-        return self.columns + self.beside
+        """The columns of the row, those beside it, and those of headers."""
+        return self.columns + self.beside + self.headed
 
 
 class Layout(NamedTuple):
@@ -155,7 +159,7 @@ def layout(log: Log) -> Layout:
 
 @lru_cache(256)
 def row_type(log: Log) -> pa.StructType:
-    """The Arrow type of a log's rows: its columns by name, those beside the row last, and
+    """The Arrow type of a log's rows: its columns by name, those of headers last, and
 
     _changed_columns    list<string>; null where one of the images was not shipped
     _unchanged_columns  list<string>, of logs with a key or partial images

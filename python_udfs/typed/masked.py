@@ -41,6 +41,7 @@ def _clear(log: Log) -> Log:
         log,
         columns=tuple(map(_clear_column, log.columns)),
         beside=tuple(map(_clear_column, log.beside)),
+        headed=tuple(map(_clear_column, log.headed)),
     )
 
 
@@ -100,8 +101,10 @@ def _digest_masks(log: Log) -> tuple[str | None, str | None]:
         return HASH, HASH
     names = {name for each in log.keys for name in each}
     in_keys = any(each.mask and (not names or each.field in names) for each in log.columns)
+    # Headers that the source adds are also in metadata.
+    is_beside = any(each.mask for each in log.beside + log.headed)
     # The old key, and the change, then identify its delete and its insert.
-    return NULL if in_keys else None, NULL if any(each.mask for each in log.beside) else None
+    return NULL if in_keys else None, NULL if is_beside else None
 
 
 def _told(text: str) -> str:

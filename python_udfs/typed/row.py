@@ -5,7 +5,8 @@ Debezium's placeholder for a value that the source did not log is not a value: t
 unchanged, and has its value from before the change if the image before contains it.
 
 A column of data beside the row has its value from the event's own metadata, null without one; in
-a delete or a truncate too. The rules about images don't apply to it.
+a delete or a truncate too. The rules about images don't apply to it. So it is with a column of the
+message's headers.
 """
 
 import re
@@ -30,6 +31,7 @@ from python_udfs.typed.declared import (
     LogColumn,
     layout,
 )
+from python_udfs.typed.headers import text_of
 from python_udfs.typed.images import (
     Texts,
     decode_hbase,
@@ -126,18 +128,19 @@ def said(text: str | None) -> str | None:
     return None if text == UNAVAILABLE else text
 
 
-def change_row(log: Log, change: Change) -> dict[str, Any]:
+def change_row(log: Log, change: Change, headers: Sequence[bytes | None] = ()) -> dict[str, Any]:
     """The row of a change, by name, as in ``declared.row_type``; values as in ``typed.values``.
+    ``headers`` are the values of the log's header columns; empty if they are not known.
 
     The images and the record key come from a decoder: text that is not a JSON object raises
     ``msgspec.DecodeError``.
     """
     plain = clear(log)
-    row = _clear_row(plain, change)
+    row = _clear_row(plain, change, headers)
     return row if plain is log else masked_row(log, row)
 
 
-def _clear_row(log: Log, change: Change) -> dict[str, Any]:
+def _clear_row(log: Log, change: Change, headers: Sequence[bytes | None]) -> dict[str, Any]:
     """The row of a change of a log without masks."""
     made = layout(log)
     notes = (notes_of(change.operation, change.metadata) if made.key_columns else None) or Notes()
@@ -235,6 +238,12 @@ def _clear_row(log: Log, change: Change) -> dict[str, Any]:
         row[spec.column] = typed(text, spec.type)
         if text is not None and row[spec.column] is None:
             row[MISFITS].append({"column": spec.column, "text": text})
+    unknown = [None] * len(log.headed)
+    for spec, value in zip(log.headed, headers or unknown, strict=True):
+        text, shown = text_of(value)
+        row[spec.column] = typed(text, spec.type)
+        if shown is not None and row[spec.column] is None:
+            row[MISFITS].append({"column": spec.column, "text": shown})
     (row[HAS_OTHER_KEY],) = have_other_key([change.record_key], log.keys)
     if log.former is not None:
         row[FORMER] = {

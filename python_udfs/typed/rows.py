@@ -38,6 +38,7 @@ from python_udfs.typed.declared import (
     layout,
     row_type,
 )
+from python_udfs.typed.headers import texts_of
 from python_udfs.typed.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.masked import clear, masked_rows
 from python_udfs.typed.masks import MASKED
@@ -46,8 +47,13 @@ from python_udfs.typed.row import NEW_ROWS, Change, change_row, key_update, said
 from python_udfs.typed.source_places import source_place
 from python_udfs.typed.values import Value, typed
 
+Headers = Sequence[pa.Array]
+"""The values of each header column of a log, as of ``headers.values_of``, one for each event; empty
+if they are not known, or the log has no such column.
+"""
 
-def change_rows(log: Log, changes: Changes) -> pa.StructArray:
+
+def change_rows(log: Log, changes: Changes, headers: Headers = ()) -> pa.StructArray:
     """The rows of a log, one for each event, as structs of ``declared.row_type``.
 
     Raises ``ValueError`` for a type that the log's columns can't have, and
@@ -55,14 +61,14 @@ def change_rows(log: Log, changes: Changes) -> pa.StructArray:
     """
     rows = Rows(log)
     rows.add(changes)
-    return rows.array()
+    return rows.array(headers)
 
 
 Given = Callable[[int, int], Iterable[Changes]]
 """Gives the events from one place to another, in small parts."""
 
 
-def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
+def told_rows(log: Log, given: Given, length: int, headers: Headers = ()) -> pa.StructArray:
     """``change_rows`` of ``length`` events. If it raises for an event, its row is ``change_row``'s;
     if that raises too, the event gets nulls and a misfit with its image. The event comes from our
     decoder, so the error is ours, and one event must not stop a run.
@@ -70,15 +76,16 @@ def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
     Raises ``ValueError`` for a type that the log's columns can't have.
     """
     layout(log)
-    return _told_rows(log, given, 0, length)
+    return _told_rows(log, given, headers, 0, length)
 
 
-def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
+def _told_rows(log: Log, given: Given, headers: Headers, start: int, end: int) -> pa.StructArray:
+    own = [each.slice(start, end - start) for each in headers]
     try:
         rows = Rows(log)
         for changes in given(start, end):
             rows.add(changes)
-        return rows.array()
+        return rows.array(own)
     except Exception:
         # Bisection finds the event.
         pass
@@ -86,12 +93,13 @@ def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
         (changes,) = given(start, end)
         (change,) = map(Change, *changes)
         try:
-            return pa.array([change_row(log, change)], row_type(log))
+            row = change_row(log, change, [each[0].as_py() for each in own])
+            return pa.array([row], row_type(log))
         except Exception:
             return pa.array([_nothing(log, change)], row_type(log))
     half = (start + end) // 2
     return pa.concat_arrays(
-        [_told_rows(log, given, start, half), _told_rows(log, given, half, end)]
+        [_told_rows(log, given, headers, start, half), _told_rows(log, given, headers, half, end)]
     )
 
 
@@ -129,6 +137,7 @@ class Rows:
         self.chunks: list[Chunk] = []
         self.said_beside: list[list[pa.Array]] = []
         """For each chunk, the texts of the columns beside the row, and of parts of its place."""
+        self.headers: Headers = ()
 
     def add(self, changes: Changes) -> None:
         """Take events apart, after all earlier ones."""
@@ -152,12 +161,14 @@ class Rows:
             said = texts_inside_of_many(batch.metadata, paths)
             self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
 
-    def array(self) -> pa.StructArray:
+    def array(self, headers: Headers = ()) -> pa.StructArray:
         """The rows of all events, as ``change_rows`` gives them. Nothing can be added
         afterwards.
         """
+        self.headers = headers
         changed = [number for chunk in self.chunks for number in chunk.changed]
-        columns = [*self.values, *self.values_beside, self.names.array(changed)]
+        columns = [*self.values, *self.values_beside, *self.values_headed]
+        columns.append(self.names.array(changed))
         if self.log.key or self.log.partial:
             columns.append(self.unchanged)
         if self.log.key:
@@ -206,6 +217,20 @@ class Rows:
             for texts, spec in zip(self.texts_beside, self.log.beside, strict=True)
         ]
 
+    @cached_property
+    def texts_headed(self) -> list[tuple[pa.Array, pa.Array]]:
+        """For each header column, ``headers.texts_of`` its values."""
+        unknown = pa.nulls(len(self.operations), pa.binary())
+        return [texts_of(values) for values in self.headers or [unknown] * len(self.log.headed)]
+
+    @cached_property
+    def values_headed(self) -> list[pa.Array]:
+        """For each header column, all values."""
+        return [
+            typed_column(texts, spec.type)
+            for (texts, _), spec in zip(self.texts_headed, self.log.headed, strict=True)
+        ]
+
     def _source_places(self) -> pa.Array:
         """The places in the source's order, or null."""
         beside = iter(range(len(self.log.beside), len(self.layout.paths + self.layout.place_paths)))
@@ -216,7 +241,8 @@ class Rows:
                 said.append(_joined([texts[place] for texts in self.said_beside]).to_pylist())
             else:
                 names = [each.column for each in self.log.all_columns]
-                values = [*self.values, *self.values_beside][names.index(part.column)]
+                columns = [*self.values, *self.values_beside, *self.values_headed]
+                values = columns[names.index(part.column)]
                 said.append(_plain(values).to_pylist())
         forms = [part.form for part in self.log.order_by]
         places = [
@@ -351,9 +377,10 @@ class Rows:
             unfit = _unfit(self.texts[place], self.values[place])
             texts = self._unsaid(place) | self._parts(place) | unfit
             found += [(row, place, text) for row, text in texts.items()]
-        beside = zip(self.texts_beside, self.values_beside, strict=True)
-        for place, (said_beside, values) in enumerate(beside, len(self.texts)):
-            found += [(row, place, text) for row, text in _unfit(said_beside, values).items()]
+        shown = [*self.texts_beside, *(shown for _, shown in self.texts_headed)]
+        others = zip(shown, [*self.values_beside, *self.values_headed], strict=True)
+        for place, (texts_shown, values) in enumerate(others, len(self.texts)):
+            found += [(row, place, text) for row, text in _unfit(texts_shown, values).items()]
         found.sort()
         counts = array("i", bytes(4 * len(self.operations)))
         for row, _, _ in found:

@@ -84,6 +84,21 @@ coalesce(
 )
 {%- endmacro %}
 
+{# The headers of a payload that have one of these names, for a function that takes no others. #}
+{% macro headers_named(names) %}
+if(
+    headers is null,
+    array(),
+    filter(headers, header -> header.key in ({{ names | map('literal') | join(', ') }}))
+)
+{%- endmacro %}
+
+{# Whether the decoder of a payload's format reads its headers. #}
+{% macro reads_headers() %}
+format like 'debezium_unwrapped_%'
+or (format like 'debezium_%' and {{ names_other_key() }})
+{%- endmacro %}
+
 {#
   The arguments of `decode_payload`. Headers are passed to Python only if they may be read: for
   unwrapped rows, and for the two messages of a key update. All others would cost more than they are
@@ -92,14 +107,20 @@ coalesce(
 
   Arguments:
       format: the SQL of a payload's format.
+      headers: the names of the headers that the log has columns of.
 #}
-{% macro message_of(format) %}
+{% macro message_of(format, headers=[]) %}
 format, key, value
-{%- if "'debezium_" in format -%}
+{%- if headers -%}
+, if(
+    headers is not null and ({{ reads_headers() | indent(8) }}),
+    headers,
+    {{ headers_named(headers) | indent }}
+)
+{%- elif "'debezium_" in format -%}
 , if(
     headers is not null and (
-        format like 'debezium_unwrapped_%'
-        or (format like 'debezium_%' and {{ names_other_key() | indent(8) }})
+        {{ reads_headers() | indent(8) }}
     ),
     headers,
     array()
@@ -117,9 +138,10 @@ format, key, value
       fields: the columns of its result; none for those of `decode_payload`.
       more: further columns of the payloads.
       of_topic: whether the function's first argument is the topic.
+      headers: as of message_of, for a log's own function.
 #}
 {% macro events_in(
-    payloads, format, function='decode_payload', fields=none, more=[], of_topic=false
+    payloads, format, function='decode_payload', fields=none, more=[], of_topic=false, headers=[]
 ) %}
 (
     select
@@ -134,7 +156,7 @@ format, key, value
         event.*
     from {{ payloads | indent }} as payloads
         lateral view inline({{ function }}(
-            {{ 'topic, ' if of_topic }}{{ message_of(format) | indent(12) }}
+            {{ 'topic, ' if of_topic }}{{ message_of(format, headers) | indent(12) }}
         )) event as
         {{ (fields or event_fields) | join(', ') }}
 )
@@ -175,12 +197,51 @@ format, key, value
 )
 {%- endmacro %}
 
-{# Events that no payload contains itself, to select from. #}
-{% macro added(input, conditions) %}
+{#
+  Events that no payload contains itself, to select from.
+
+  Arguments:
+      headers: the names of headers, to have those of redriven payloads as `_lh_headers`. The other
+          events here have none.
+#}
+{% macro added(input, conditions, headers=[]) %}
+{% set events %}
 (
     select * from {{ input.added or '(select * from ' ~ input.none ~ ' where false)' }}
     where {{ (['added_by is not null'] + conditions) | join(' and ') }}
 )
+{%- endset %}
+{% if headers and input.bronze is none %}
+(
+    select *, cast(array() as array<struct<key: string, value: binary>>) as _lh_headers
+    from {{ events | indent }}
+)
+{%- elif headers %}
+(
+    select events.*, if(payloads._lh_headers is null, array(), payloads._lh_headers) as _lh_headers
+    from {{ events | indent }} as events
+    left join (
+        -- Events of redriven payloads are few.
+        select /*+ broadcast(redriven) */
+            topic,
+            partition,
+            offset,
+            {{ headers_named(headers) | indent(12) }} as _lh_headers
+        from {{ input.bronze }}
+        left semi join (
+            select topic, partition, offset from {{ events | indent(12) }}
+            where added_by = 'redrive'
+        ) as redriven using (topic, partition, offset)
+    ) as payloads
+        on
+            events.topic = payloads.topic
+            and events.partition = payloads.partition
+            and events.offset = payloads.offset
+            and events.added_by = 'redrive'
+)
+{%- else %}
+{{ events }}
+{%- endif %}
 {%- endmacro %}
 
 {#
@@ -191,19 +252,28 @@ format, key, value
       payloads: as of payloads_to_read, none without topics.
       format: the SQL of their format.
       of_payloads, of_events: conditions that payloads meet, and that events meet.
+      headers: the names of headers, to have those of an event's payload as `_lh_headers`.
 #}
-{% macro events_of(input, payloads, format, of_payloads, of_events) %}
+{% macro events_of(input, payloads, format, of_payloads, of_events, headers=[]) %}
+{% set more = ['_lh_headers'] if headers else [] %}
+{% if headers and payloads %}
+{% set payloads %}
+(select *, {{ headers_named(headers) | indent }} as _lh_headers from {{ payloads | indent }})
+{%- endset %}
+{% endif %}
 (
     {% if payloads %}
-    select {{ event_columns | join(', ') }}
-    from {{ wanted(events_in(payloads, format, more=['log_time']), input, of_events) | indent }}
+    select {{ (event_columns + more) | join(', ') }}
+    from {{ wanted(
+        events_in(payloads, format, more=['log_time'] + more), input, of_events
+    ) | indent }}
     {% endif %}
     {% if payloads and input.added is not none %}
     union all
     {% endif %}
     {% if input.added is not none or not payloads %}
-    select {{ event_columns | join(', ') }}
-    from {{ added(input, of_payloads + of_events) | indent }}
+    select {{ (event_columns + more) | join(', ') }}
+    from {{ added(input, of_payloads + of_events, headers) | indent }}
     {% endif %}
 )
 {%- endmacro %}

@@ -6,6 +6,7 @@
       function: the log's own function, which knows its columns; python_udfs/typed documents a
           column's value.
       record_key: the function's argument for a record key.
+      has_headers: whether the function also takes the headers of the events' messages.
 #}
 -- The function is evaluated once for each row.
 select
@@ -16,5 +17,9 @@ select
         after,
         {{ record_key }},
         metadata
+        {%- if has_headers %},
+        _lh_headers
+        {%- endif %}
+
     ) as change
 from {{ events }}

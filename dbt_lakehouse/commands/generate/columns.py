@@ -126,9 +126,13 @@ def spec_of(
     return Spec(column_name, name, type_name, describe(name, column, type_name))
 
 
-def spec_beside(path: str, column_name: str, type_name: str) -> Spec:
-    """A column of data that the source gave beside the row, as its author has declared it."""
+def spec_beside(path: str, column_name: str, type_name: str, *, is_header: bool) -> Spec:
+    """A column of data that the source gave beside the row, or of a header, as its author has
+    declared it.
+    """
     description = f"`{path}` of what the source said beside the row."
+    if is_header:
+        description = f"The message's Kafka header `{path}`."
     return Spec(column_name, path, type_name, description)
 
 

@@ -18,6 +18,7 @@ from jinja2 import Environment, TemplateSyntaxError
 
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.declared import message_keys
+from dbt_lakehouse.declared.columns import HEADERS
 from dbt_lakehouse.declared.declarations import ANY, ARGUMENTS
 from python_udfs.typed.masks import masked_type
 
@@ -58,6 +59,8 @@ class Entry(NamedTuple):
     is_beside: bool = False
     """Whether the source gave it beside the row: then the field is its whole path."""
     is_masked: bool = False
+    is_header: bool = False
+    """Whether it is a Kafka header of the message: then the field is its name."""
 
 
 @dataclass
@@ -340,7 +343,10 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
         # A masked column can only be edited by its author: its type does not follow from the
         # values.
         is_inside = "path" in parts or is_masked
-        yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside, is_masked)
+        is_header = is_beside and _literal(parts["from"]) == HEADERS
+        yield Entry(
+            column, shipped, type, encoding, type_at, is_inside, is_beside, is_masked, is_header
+        )
 
 
 def _gold_model(path: Path, call: Call) -> GoldModel:

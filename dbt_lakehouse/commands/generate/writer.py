@@ -410,7 +410,7 @@ class Writer:
         # The file's current state.
         current = self._files.read([log.path]).logs[0]
         specs = {
-            column: spec_beside(entry.field, column, entry.type)
+            column: spec_beside(entry.field, column, entry.type, is_header=entry.is_header)
             if entry.is_beside
             else spec_of(
                 entry.field,

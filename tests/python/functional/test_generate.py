@@ -2622,6 +2622,7 @@ def test_columns_beside_rows_are_left_alone(paper: Paper) -> None:
                 "from": "metadata",
                 "path": "b",
             },
+            "trace": {"type": "string", "from": "headers", "path": "a.b"},
 """
     last = '            "a": "int",\n'
     assert last in model.read_text()
@@ -2642,6 +2643,7 @@ def test_columns_beside_rows_are_left_alone(paper: Paper) -> None:
     paper.generate("t")
     described = {each["name"]: each["description"] for each in gold_columns(paper, "t")}
     assert described["lsn"] == "`source.lsn` of what the source said beside the row."
+    assert described["trace"] == "The message's Kafka header `a.b`."
     # Of another key, too.
     paper.generate("t", keys=GivenKeys(key=("b",)))
     assert beside in model.read_text()

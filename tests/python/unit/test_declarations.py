@@ -12,7 +12,7 @@ from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.commands.status.tables import _SET_LESS
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared import declarations, fold_of_log, misfits, redeclared
-from dbt_lakehouse.declared.columns import RESERVED, quoted
+from dbt_lakehouse.declared.columns import RESERVED, header_names, quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.redeclared import changes, declared
 from dbt_lakehouse.declared.widening import (
@@ -133,6 +133,46 @@ def test_columns_of_what_the_source_said_beside_the_row() -> None:
     generation = {"type": "int", "from": "metadata", "path": "generation"}
     of_set = aerospike_log(columns={"generation": generation})
     assert (of_set["fields"], of_set["key"]) == ([], [])
+
+
+HEADER: Final = {"type": "STRING", "from": "headers", "path": "trace_id"}
+
+
+def test_columns_of_headers() -> None:
+    odd = {**HEADER, "type": "int", "path": "$.it's 1..", "mask": "null"}
+    found = log(columns={"trace": HEADER, "lsn": LSN, "odd": odd, "note": "string"})
+    assert found["columns"][1] == (
+        {"column": "trace", "type": "string", "field": "trace_id", "encoding": None}
+        | {"from": "headers", "path": ["trace_id"]}
+    )
+    assert header_names(found) == ["trace_id", "$.it's 1.."]
+    assert header_names(log(columns={"a": HEADER, "b": HEADER})) == ["trace_id"]
+    assert header_names(log(columns={"lsn": LSN})) == []
+    assert found["fields"] == ["id", "note"]
+    taken = fold_of_log.fold(found)
+    assert (taken.beside, taken.row_columns) == (["`trace`", "`lsn`", "`odd`"], ["`note`"])
+    rows = declarations.rows_of(found)
+    assert [each.column for each in rows.all_columns] == ["id", "note", "lsn", "trace", "odd"]
+    assert [(each.field, each.clear) for each in rows.headed] == [
+        ("trace_id", None),
+        ("$.it's 1..", "int"),
+    ]
+    assert log(partial=True, columns={"a": "int", "trace": HEADER})["partial"]
+    assert header_names(aerospike_log(columns={"trace": HEADER})) == ["trace_id"]
+    # A column of the row, of metadata, or of another header has other values.
+    kept = declared(found)
+    for other in ("string", {**LSN, "type": "string"}, {**HEADER, "path": "Trace_id"}):
+        again = log(columns={"trace": other, "lsn": LSN, "odd": odd, "note": "string"})
+        assert changes(kept, declared(again)).rebuild == "column trace is declared otherwise"
+    later = log(columns={"lsn": LSN, "odd": odd, "note": "string"})
+    assert changes(declared(later), kept).to_fill == {"trace": None}
+
+
+def test_the_events_whose_messages_have_a_wanted_header() -> None:
+    declaration = log(columns={"note": "string", "lsn": LSN, "trace": HEADER})
+    found = declarations.events_that_say(declaration, ["trace", "lsn"])
+    assert found is not None
+    assert found.split(" or ")[1:] == ["""contains(metadata, '"lsn"')""", "size(_lh_headers) > 0"]
 
 
 def test_what_a_message_says_beside_a_row_is_no_key_of_a_keyless_table() -> None:
@@ -277,8 +317,20 @@ def test_which_events_are_a_logs(
         ),
         ({"key": {"id": LSN}}, "key column id can't be from metadata"),
         (
-            {"columns": {"a": {**LSN, "from": "headers"}}},
-            'row is "from": "metadata", with a type',
+            {"columns": {"a": {**LSN, "from": "header"}}},
+            'row is "from": "metadata", with a type .* A Kafka header is "from": "headers", and',
+        ),
+        ({"key": {"id": HEADER}}, "key column id can't be from metadata or headers"),
+        ({"columns": {"a": {**HEADER, "path": ""}}}, "the path of a header is its whole name"),
+        ({"columns": {"a": {**HEADER, "path": ["b"]}}}, "the path of a header is its whole name"),
+        ({"columns": {"a": {"type": "int", "from": "headers"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**HEADER, "name": "b"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**HEADER, "encoding": "hbase"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**HEADER, "type": "text"}}}, r"did you mean string\?"),
+        ({"columns": {"a": {"type": "int", "header": "b"}}}, r"from \(metadata, headers\), path"),
+        (
+            {"key": {}, "keyless": True, "columns": {"a": HEADER}},
+            "only columns from metadata or headers: its rows are told apart by their own columns",
         ),
         ({"columns": {"a": {**LSN, "name": "b"}}}, "a path, and nothing else"),
         ({"columns": {"a": {**LSN, "encoding": "hbase"}}}, "a path, and nothing else"),
@@ -647,6 +699,13 @@ def test_what_is_told_of_misfits() -> None:
     declared_log = log(columns={"lsn": {**LSN, "type": "int"}})
     beside = said("lsn", 2, "1e3", "9999999999")
     assert "(the log keeps the text); declare a type in its model that does, and follow=" in beside
+    declared_log = log(columns={"trace": HEADER})
+    headed = said("trace", 1, "caf\ufffd")
+    assert (
+        "(the log keeps the text); bytes of a header that are not UTF-8 fit no type, so" in headed
+    )
+    declared_log = log(columns={"try": {**HEADER, "type": "int"}})
+    assert "declare a type in its model that does" in said("try", 1, "many")
     assert said("id", 2, "no key") == (
         "silver.orders_changes: 2 changes without id, a key, and so in no gold table"
     )

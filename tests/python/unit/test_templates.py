@@ -102,6 +102,7 @@ LOGS: Final[Mapping[str, Log]] = {
     "without a key": _log(key={}, keyless=True),
     "of a set": _log_of_set(),
     "of partial records": _log_of_set(partial=True, columns={"lsn": OF_METADATA}),
+    "of headers": _log(columns={"trace": {"type": "string", "from": "headers", "path": "it's"}}),
 }
 YES_AND_NO: Final = (True, False)
 
@@ -478,7 +479,16 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "summary_of_purge", {"old": "o"}
     yield "outgrown_numbers", {"rows": "r"}
     yield "rows_without_payloads", {"log": "l", "payloads": "p"}
-    yield "typed_events", {"events": "e", "function": "f", "record_key": "record_key"}
+    for has_headers in YES_AND_NO:
+        yield (
+            "typed_events",
+            {
+                "events": "e",
+                "function": "f",
+                "record_key": "record_key",
+                "has_headers": has_headers,
+            },
+        )
     for relations in (["a"], ["a", "b"]):
         yield "log_events", {"relations": relations, "head": ["event_index", "operation"]}
     yield "merge_state_table", {"table": "t", "rows": "select 1", "key": ["a", "b"]}
@@ -748,6 +758,32 @@ def test_what_is_read_of_events_is_a_whole_relation(
         found = part("payload_parts", "events_of", read, of_payloads, "f", conditions, conditions)
         assert faults(found) == []
         assert ("from n where false" in found) == (added is None and payloads is None)
+        assert "_lh_headers" not in found
+        of_events = (of_payloads, "f", conditions, conditions, ["it's", "h"])
+        for bronze in ("b", None):
+            headed = part("payload_parts", "events_of", replace(read, bronze=bronze), *of_events)
+            assert faults(headed) == []
+            # Without redriven payloads, those that were read before are left alone.
+            joined = bronze is not None and (added is not None or payloads is None)
+            assert ("left join" in headed.replace("left join o ", "")) == joined
+            assert headed.count("header.key in ('it\\'s', 'h')") == joined + (payloads is not None)
+
+
+@pytest.mark.parametrize("format", ["'maxwell_json'", "case when true then 'debezium_json' end"])
+def test_a_function_gets_the_headers_that_it_reads_alone(format: str) -> None:
+    """And where there are none, an empty array and not null."""
+
+    def message(*headers: str) -> str:
+        return part("payload_parts", "message_of", format, [*headers])
+
+    assert faults(message()) == faults(message("it's")) == []
+    assert ("headers" in message()) == ("debezium" in format)
+    assert "filter" not in message()
+    assert "filter(headers, header -> header.key in ('it\\'s', 'b'))" in message("it's", "b")
+    for found in (message("a"), message()):
+        assert found.count("headers is") == 0 or "array()" in found
+    events = part("payload_parts", "events_in", "p", format, "f", ["x"], headers=["a"])
+    assert faults(events) == [] and "filter(headers" in events
 
 
 def test_every_template_is_rendered_here() -> None:

@@ -11,6 +11,7 @@ from dbt_lakehouse.build import truncate_order
 from dbt_lakehouse.build.lake import LogOfProject, LookedAt
 from dbt_lakehouse.build.truncate_order import Placed
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.declared.columns import header_names
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
@@ -53,7 +54,17 @@ class Events(LakePart):
         if is_first and self._lake.only_compiles:
             return all_input(*run.upstreams)
         times = self.corrected_log_times()
-        return log_input(run, log, part, times, self._format_of)
+        may_be_redriven = bool(header_names(log)) and self._may_be_redriven(run, part)
+        return log_input(run, log, part, times, self._format_of, may_be_redriven)
+
+    def _may_be_redriven(self, run: NodeRun, part: Part) -> bool:
+        """Whether a part of other_events may have events of redriven payloads; False is certain."""
+        if self._lake.only_compiles:
+            return True
+        events, conditions = run.upstreams[0], [("added_by", "=", "redrive")]
+        if part is Part.NEW:
+            return self._lake.catalog.may_have_new_rows(run, events, conditions)
+        return tables.may_have_rows(self._spark, str(events), conditions)
 
     def log_to_look_at(self, model: BaseRelation, log: Mapping[str, Any]) -> LookedAt:
         """The events that this command has read for the log, or all that the log has ever read."""
