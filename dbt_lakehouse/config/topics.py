@@ -218,7 +218,7 @@ def _of_topic(rule: TopicRule) -> tuple[bool | None, bool, str | None]:
 def _rule(entry: Any) -> TopicRule:
     if not isinstance(entry, Mapping):
         raise ConfigurationError(
-            f"vars.topics in dbt_project.yml: {entry!r} is no mapping like"
+            f"vars.topics in dbt_project.yml: {entry!r} is not a mapping like"
             " {topic: name, format: debezium_json}"
         )
     unknown = sorted(map(str, set(entry) - _FIELDS))

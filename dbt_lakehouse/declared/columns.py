@@ -24,7 +24,7 @@ RESERVED: Final = frozenset(
     """.split()
 )
 _STEPS: Final = "_lh_"
-"""How columns begin that only the steps of a statement have."""
+"""The prefix of intermediate columns."""
 # Other databases' names of types that Spark calls differently.
 _OTHER_NAMES: Final = MappingProxyType(
     {

@@ -247,8 +247,8 @@ def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | N
     owner = f"the change log of {title}"
     if several:
         raise CompilationError(
-            f"{owner} takes several source tables, whose places are not of one order: it can't have"
-            " order_by"
+            f"{owner} takes several source tables, whose positions are not comparable: it can't"
+            " have order_by"
         )
     if keyless:
         raise CompilationError(

@@ -76,7 +76,7 @@ def _part(name: str, columns: Mapping[str, Mapping[str, Any]], title: str) -> di
         if "." in name:
             return {"form": _FORMS.get(name, NUMBER), "path": name.split(".")}
         raise CompilationError(
-            f"the change log of {title} is ordered by {name}, which is none of its columns"
+            f"the change log of {title} is ordered by {name}, which is not one of its columns"
             f" ({', '.join(columns)}), no connector ({', '.join(CONNECTORS)}) and no path of"
             " metadata, which has a dot (source.lsn)"
         )

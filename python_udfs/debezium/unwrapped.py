@@ -464,7 +464,7 @@ def _occurred_at(root: str, added: dict[str, Any]) -> int | None:
 
 
 def as_envelope(added: dict[str, Any]) -> dict[str, Any]:
-    """Added fields, in an envelope's places."""
+    """The added fields, arranged as in an envelope."""
     fields: dict[str, Any] = {}
     for name, value in added.items():
         if name in _OF_ENVELOPE:

@@ -135,7 +135,7 @@ def choose_formats(
         if listed is None:
             found = _format_of(suggested(topic), topic, options)
             chosen.unlisted[topic] = found.format
-            chosen.why.append(f"topic {topic} is {found.format}: {found.why}")
+            chosen.why.append(f"topic {topic} is {found.format}, {found.why}")
             listed = Formats.only(found.format)
         elif options.format not in (None, *listed.names):
             raise GenerateError(

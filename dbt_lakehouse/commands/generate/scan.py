@@ -294,17 +294,17 @@ def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion 
             return None
     if 2 * len(telling) <= len(payloads):
         return None
-    looked_at = f"the {counted(len(payloads), 'message')} looked at"
+    read = f"the {counted(len(payloads), 'message')} read"
     if len(telling) < len(payloads):
-        looked_at = f"{len(telling)} of {looked_at}, and the others show no format"
+        read = f"{len(telling)} of {read}; the others show no format"
     if len(fitting) == 1:
-        return Suggestion(fitting[0], f"no other format decodes {looked_at}")
+        return Suggestion(fitting[0], f"as no other format decodes {read}")
     if not _FAMILY.issuperset(fitting):
         return None
     dialects = {name for _, value in telling if (name := _dialect(value)) is not None}
     if len(dialects) != 1:
         return None
-    return Suggestion(dialects.pop(), f"so say the source blocks of {looked_at}")
+    return Suggestion(dialects.pop(), f"according to the source blocks of {read}")
 
 
 def _formats_shown(among: Iterable[str], payload: tuple[bytes | None, bytes]) -> list[str]:

@@ -106,8 +106,8 @@ def _parts_fit(type_name: str, values: Values, is_declared: bool) -> bool:
 def observed_type(values: Values, *, temporal: bool = True) -> str:
     """The narrowest type that holds the values; string for no value and for a mixture.
 
-    ``temporal``: enough text in the form of dates and times counts as such. Where one value would
-    do (keys, parts of arrays and objects), text stays text.
+    ``temporal``: enough text in the form of dates and times counts as such. For keys and nested
+    parts, where one value would be enough, text stays text.
     """
     if not values.count or values.opaque:
         return "string"

@@ -2829,20 +2829,20 @@ def test_payloads_tell_dialects_apart() -> None:
     assert scan.format_of([unwrapped]) == "debezium_unwrapped_json"
     assert scan.suggestion_of([unwrapped]) == (
         "debezium_unwrapped_json",
-        "no other format decodes the 1 message looked at",
+        "as no other format decodes the 1 message read",
     )
     assert scan.suggestion_of([payloads["arcion_json"]] * 2) == (
         "arcion_json",
-        "so say the source blocks of the 2 messages looked at",
+        "according to the source blocks of the 2 messages read",
     )
     cut = (None, payloads["debezium_json"][1][:40])
     assert scan.suggestion_of([cut, payloads["debezium_json"], payloads["debezium_json"]]) == (
         "debezium_json",
-        "so say the source blocks of 2 of the 3 messages looked at, and the others show no format",
+        "according to the source blocks of 2 of the 3 messages read; the others show no format",
     )
     assert scan.suggestion_of([unwrapped, cut, unwrapped]) == (
         "debezium_unwrapped_json",
-        "no other format decodes 2 of the 3 messages looked at, and the others show no format",
+        "as no other format decodes 2 of the 3 messages read; the others show no format",
     )
     assert scan.format_of([cut, payloads["debezium_json"]]) is None
     assert scan.format_of([cut]) is None

@@ -292,7 +292,7 @@ def test_which_events_are_a_logs(
         ),
         (
             {"order_by": "postgres"},
-            r"ordered by postgres, which is none of its columns",
+            r"ordered by postgres, which is not one of its columns",
         ),
         ({"order_by": ["lsn"]}, r"no connector .* and no path of metadata, which has a dot"),
         ({"order_by": []}, r"has order_by=\[\]: it is a connector \(postgresql, mysql,"),
@@ -309,7 +309,7 @@ def test_which_events_are_a_logs(
         ),
         (
             {"order_by": "oracle", "source_table": "*"},
-            "several source tables, whose places are not of one order",
+            "several source tables, whose positions are not comparable",
         ),
         ({"order_by": "oracle", "key": {}, "keyless": True}, "a change that is sent again counts"),
         (
