@@ -207,7 +207,7 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
             columns[camel(name) if is_camel else name] = values[place]
         else:
             raise BadField(
-                f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
+                f"$.{field}: {shown(name)} is not a column in data: if exclude_columns removes it,"
                 " set Maxwell's output_primary_keys"
             )
     return _key_text(columns)

@@ -667,9 +667,8 @@ def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
     names = sorted(row)
     shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     return (
-        f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
-        "as the transform ExtractNewRecordState makes it, "
-        f"whose format is {format}"
+        f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: if"
+        f" the transform ExtractNewRecordState makes it, its format is {format}"
     )
 
 
@@ -691,7 +690,7 @@ def framed(value: bytes, format: str = "debezium_avro") -> str:
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
-        f"behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is {format}"
+        f"after the byte 0x00 at byte 0), not plain JSON: for Avro, the format is {format}"
     )
 
 

@@ -75,7 +75,7 @@ class AvroRows(Format[fast_rows.Shape, _Layout, fast_rows.Rows]):
         rows = self._rows.layout((), shape)
         key, value = (avro.schema_of(frame) if frame else None for frame in names)
         if value is None or not all(_is_plain(part, name) for name, part in value.node.fields):
-            raise ValueError("what was added is no single value")
+            raise ValueError("an added field is not a single value")
         if any(avro.has_cells(each.node) for each in (key, value) if each is not None):
             raise ValueError("rows that may be of cells")
         rows = rows._replace(

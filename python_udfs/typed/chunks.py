@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
 def taken_apart(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk:
     """Events, with the numbers of lists of their columns' names.
 
-    Raises ``msgspec.DecodeError`` for an image or a key that is no JSON object.
+    Raises ``msgspec.DecodeError`` for an image or a key that is not a JSON object.
     """
     chunk = None if log.former is not None else _fast_path(log, made, batch, names)
     return chunk or _long_way(log, made, batch.changes, names)

@@ -103,8 +103,8 @@ def decimal_digits(type: str) -> tuple[int, int]:
     digits = (int(found[1] or 10), int(found[2] or 0)) if found else (0, 0)
     if not 1 <= digits[0] <= MOST_DIGITS or digits[1] > digits[0]:
         raise ValueError(
-            f"{type!r} is no decimal type: write decimal(precision,scale), like decimal(12,2), with"
-            f" {MOST_DIGITS} digits at most"
+            f"{type!r} is not a decimal type: write decimal(precision,scale), like decimal(12,2),"
+            f" with {MOST_DIGITS} digits at most"
         )
     return digits
 

@@ -141,7 +141,9 @@ def _typed_keys(
     ).localCheckpoint()
     for column in entity.key:
         if not typed.where(col(column).isNull()).isEmpty():
-            raise UnusableKeyError(f"--key: a value of {column.lstrip('_')} is no {types[column]}")
+            raise UnusableKeyError(
+                f"--key: a value of {column.lstrip('_')} is not of type {types[column]}"
+            )
     return typed.distinct()
 
 

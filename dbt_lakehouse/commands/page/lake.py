@@ -152,7 +152,7 @@ class Lake:
         Raises ``ConfigurationError``.
         """
         if table not in self.tables():
-            raise ConfigurationError(f"{table!r} is no table of {self.place.gold}")
+            raise ConfigurationError(f"{table!r} is not a table of {self.place.gold}")
         if not self._explaining.acquire(blocking=False):
             raise ConfigurationError("another row is being explained: ask again when that is done")
         try:

@@ -155,12 +155,14 @@ def test_why_is_asked_of_the_command(client: FlaskClient, monkeypatch: pytest.Mo
     links = [each.attributes["href"] for each in page.all("table")[1].all("a")]
     assert links == ["/explain?topic=debezium.sales.orders&partition=0&offset=4"]
 
-    failed = SimpleNamespace(stdout="", stderr="lakehouse: --key: a value of order_id is no int\n")
+    failed = SimpleNamespace(
+        stdout="", stderr="lakehouse: --key: a value of order_id is not of type int\n"
+    )
     monkeypatch.setattr(subprocess, "run", lambda *_, **options: failed)
     answer = client.post("/why", data={**asked, "table": "\0"})
-    assert alert_of(Page(answer.text)) == "'\\x00' is no table of gold"
+    assert alert_of(Page(answer.text)) == "'\\x00' is not a table of gold"
     answer = client.post("/why", data=asked)
-    assert alert_of(Page(answer.text)) == "--key: a value of order_id is no int"
+    assert alert_of(Page(answer.text)) == "--key: a value of order_id is not of type int"
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_whatever_a_var_is_it_is_taken_or_refused_in_a_sentence(name: str, value
         ({"topics": "orders"}, "vars.topics is 'orders', not a list"),
         (
             {"topics": [{"topic": "a", "format": ["debezium_json"]}]},
-            "is no format (did you mean debezium_json?); formats are aerospike_messagepack, ",
+            "is not a format (did you mean debezium_json?); formats are aerospike_messagepack, ",
         ),
     ],
 )
