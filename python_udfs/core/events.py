@@ -42,7 +42,9 @@ MIN_TIME_MS = -62_135_596_800_000
 MAX_TIME_MS = 253_402_300_799_999
 
 
-OF_ROWS: Final = (SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE)
+WITH_ROW: Final = (SNAPSHOT, INSERT, UPDATE, UPSERT)
+"""The operations after which a row exists."""
+OF_ROWS: Final = (*WITH_ROW, DELETE)
 """The operations of one row."""
 CHANGES: Final = frozenset({*OF_ROWS, TRUNCATE})
 """The operations that change a row."""

@@ -16,7 +16,6 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
     NO_TIME,
-    ROW_OPERATIONS,
     Position,
     TableId,
     TopicProfile,
@@ -31,6 +30,7 @@ from dbt_lakehouse.runs.marks import HistoryLost, Reading, marks_of, reading
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.spark.functions import BatchFunction
 from dbt_lakehouse.texts import counted
+from python_udfs.core.events import WITH_ROW
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
@@ -237,7 +237,7 @@ def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list
         format_name = formats[topic].of(key, value, pairs)
         if format_name is not None and format_name not in NULL_DELETES:
             events = decode_payload(format_name, bytes(key), bytes(value))
-            if any(event.operation in ROW_OPERATIONS for event in events):
+            if any(event.operation in WITH_ROW for event in events):
                 found.add(topic)
     return sorted(found)
 
