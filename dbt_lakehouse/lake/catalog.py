@@ -128,7 +128,7 @@ def _refuse_addresses(settings: Mapping[str, str]) -> None:
             )
     if uri.startswith(_POSTGRESQL) and not _OF_POSTGRESQL.fullmatch(uri):
         raise ConfigurationError(
-            f"{CATALOG_URI} in the profile is not a database address as Java's driver takes it,"
+            f"{CATALOG_URI} in the profile is not an address that Java's driver takes,"
             f" {_POSTGRESQL}//host:5432/database: user and password go to"
             f" {_PROPERTIES}{_JDBC}user and {_PROPERTIES}{_JDBC}password, and not before the host"
             " (docs/catalogs.md)"

@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
-from dbt.adapters.lakehouse.terminal import hide_secrets
+from dbt.adapters.lakehouse.connections.terminal import hide_secrets
 from dbt_lakehouse import cli, redaction
 from dbt_lakehouse.errors import ConfigurationError, ReadError
 from dbt_lakehouse.lake.catalog import absolute

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dbt_common import ui
 
-from dbt.adapters.lakehouse import terminal
+from dbt.adapters.lakehouse.connections import terminal
 
 RED = "\x1b[31m-\x1b[0m"
 
