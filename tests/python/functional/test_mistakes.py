@@ -101,7 +101,7 @@ def test_documentation_without_a_lake_makes_none(
     with pytest.raises(SystemExit) as ended:
         main(["docs", *folders])
     assert not ended.value.code
-    assert "what the project declares, and no SQL: there is no lake yet" in capfd.readouterr().err
+    assert "what the project declares, without SQL: there is no lake yet" in capfd.readouterr().err
     assert "Number of the order." in (tmp_path / "target" / "docs.html").read_text()
     assert not (tmp_path / "lake").exists()
 

@@ -125,8 +125,8 @@ def test_a_quarantined_message_is_taken_apart(client: FlaskClient) -> None:
     for more, why in (
         ("topic=x&offset=1", "no message of the topic x"),
         ("topic=%00&offset=1&partition=999999999999999999", "no message of the topic"),
-        ("topic=x&offset=" + "9" * 5_000, "no whole number"),
-        ("", "no whole number"),
+        ("topic=x&offset=" + "9" * 5_000, "is not a whole number"),
+        ("", "is not a whole number"),
     ):
         answer = client.get(f"/explain?{more}")
         assert answer.status_code == 400 and why in alert_of(Page(answer.text))
