@@ -48,7 +48,7 @@ Names = tuple[str, ...]
 
 
 def is_refusal(message: str) -> bool:
-    """Whether an error's message is that of ``REFUSAL``."""
+    """Whether an error's message comes from ``REFUSAL``."""
     return _REFUSED in message
 
 

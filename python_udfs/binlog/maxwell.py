@@ -266,7 +266,7 @@ def _found(message: dict[str, Any], name: str) -> str:
 
 
 def _read_key(key: bytes | None) -> _Key:
-    """A Kafka key. One that is not Maxwell's is no error: it is kept."""
+    """A Kafka key. A key that is not Maxwell's is not an error: it is kept."""
     tree, metadata = load_key(key)
     database = table = None
     columns: dict[str, Any] = {}

@@ -72,7 +72,7 @@ class Event(NamedTuple):
     expires_at: int | None = None
     """UTC milliseconds since the epoch, between MIN_TIME_MS and MAX_TIME_MS, or None."""
     metadata: bytes | None = None
-    """JSON object of everything else in the payload, or None without anything else."""
+    """JSON object of the rest of the payload, or None if there is no rest."""
     error_code: str | None = None
     error_detail: str | None = None
 

@@ -153,5 +153,5 @@ _FAST_PATH: Final = FastPath(decode, AvroRows())
 
 
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
-    """``decode`` for many messages, faster the more of them are alike."""
+    """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

@@ -187,7 +187,7 @@ def _hidden(columns: list[FieldColumn], has_after: Sequence[bool]) -> dict[int, 
 
 
 def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Column:
-    """Texts, with those of the image before in place of placeholders."""
+    """Texts, with placeholders replaced by the texts of the image before."""
     if was is None:
         return list(map(said, texts))
     return [

@@ -355,7 +355,7 @@ def _forms(value: Any) -> list[Any]:
 
 
 def _is_row_key(entity: Entity) -> str:
-    """An SQL condition that an event's message key is that of its row: not a part of it, and not
+    """An SQL condition that an event's message key is its row's key: not a part of it, and not
     shared by many rows like Arcion's "default".
     """
     if entity.namespace:

@@ -223,7 +223,7 @@ def common_type(declared: Iterable[str | None]) -> str:
 
 
 def is_plain(type_name: str) -> bool:
-    """Whether it is the type of numbers or booleans, of which no value is a text."""
+    """Whether it is a type of numbers or booleans, whose values are never text."""
     return type_name == "boolean" or _is_numeric(type_name)
 
 

@@ -50,7 +50,7 @@ _SPAN: Final = timedelta(hours=1)
 
 
 class Answered(NamedTuple):
-    """The rows of a query, as far as they are shown."""
+    """The rows of a query that are shown."""
 
     names: Sequence[str]
     numeric: Sequence[bool]

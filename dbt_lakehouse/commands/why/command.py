@@ -114,7 +114,7 @@ def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | No
 
 
 def _read(events: Sequence[Event]) -> list[Change]:
-    """The changes with which gold has been built; empty if none of them is of the key alone."""
+    """The changes that gold was built from; empty if no read event is the key's own."""
     read = [event for event in events if event.is_read]
     return [event.change for event in read] if any(event.is_own for event in read) else []
 

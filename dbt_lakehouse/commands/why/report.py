@@ -106,7 +106,7 @@ class Told:
 
     @property
     def is_left_over(self) -> bool:
-        """Whether it is a delete of which compaction has left a tombstone."""
+        """Whether it is a delete of which compaction has left only a tombstone."""
         said = None if self.decoded is None else self.decoded["operation"]
         return self.operation == "delete" and said == "tombstone"
 
