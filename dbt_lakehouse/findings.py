@@ -149,7 +149,7 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
         "a byte that MessagePack never uses",
         "is the topic's format in `vars.topics` right?",
     ),
-    "not_json": ("text that is no JSON", "is the topic's format in `vars.topics` right?"),
+    "not_json": ("text that is not JSON", "is the topic's format in `vars.topics` right?"),
     "bad_shape": (
         "an array or object of another shape than the format has",
         "is the topic's format in `vars.topics` right?",

@@ -146,7 +146,7 @@ def _event(record: Any, key_metadata: dict[str, Any]) -> Event:
     schema, table = _take_name(fields, _SCHEMA), _take_name(fields, _TABLE)
     operation = _of_row(name) if is_row else _of_control(name, table)
     if table is None and operation != MESSAGE:
-        raise BadField(f"$.metadata.{_TABLE}: missing, so it is of no table")
+        raise BadField(f"$.metadata.{_TABLE}: missing, so the event belongs to no table")
     before = after = None
     if is_row:
         del fields["record-type"], fields["operation"]

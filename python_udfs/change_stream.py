@@ -419,7 +419,7 @@ def _in_range(milliseconds: int) -> int | None:
 
 
 def _read_key(key: bytes | None) -> _Key:
-    """A Kafka key. One that is not the connector's is no error: it is kept."""
+    """A Kafka key. A key that is not the connector's is not an error: it is kept."""
     sent, metadata = load_key(key)
     found = _key_object(sent)
     if found is None:

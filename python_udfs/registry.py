@@ -1,11 +1,10 @@
-"""The one list of wire formats, and of the SQL functions made from Python.
+"""The one list of wire formats: a format is a row of ``FORMATS``.
 
-A wire format is a row of ``FORMATS``; a SQL function is a row of ``SQL_FUNCTIONS``. Adding a format
-is one module with ``decode(key, value) -> list[Event]`` and one row here.
+Adding a format is one module with ``decode(key, value) -> list[Event]`` and one row here.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from python_udfs import aws_dms as aws_dms_json
 from python_udfs import change_stream
@@ -35,7 +34,6 @@ from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.debezium import unwrapped as debezium_unwrapped_json
 from python_udfs.debezium import unwrapped_avro as debezium_unwrapped_avro
 from python_udfs.debezium.envelope import names_other_key
-from python_udfs.typed.values import is_value
 
 Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
@@ -192,19 +190,6 @@ def shows_format(format: str, event: Event) -> bool:
     return event.operation != INVALID
 
 
-class SqlFunction(NamedTuple):
-    """A function that SQL can call: of one row's values, and its return type in Spark's DDL."""
-
-    function: Callable[..., Any]
-    returns: str
-
-
 _NO_TEXTS: Final = {"event_index": "int", "occurred_at": "timestamp", "expires_at": "timestamp"}
 # The SQL types of Event's fields, in its order.
 EVENT_TYPES: Final = {name: _NO_TEXTS.get(name, "string") for name in Event._fields}
-_EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.items())
-
-SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
-    "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
-    "is_value": SqlFunction(is_value, "boolean"),
-}

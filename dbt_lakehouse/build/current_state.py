@@ -295,9 +295,7 @@ class Increment:
         )
 
     def _finds_new_deletes(self) -> bool:
-        """Whether the table has not read some delete without a set, whether of one of its keys or
-        not.
-        """
+        """Whether there is an unread delete without a set, for any key."""
         namespace = self._fold.namespace
         if namespace is None:
             return False

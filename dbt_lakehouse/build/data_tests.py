@@ -121,8 +121,8 @@ def refuse_other_gold(graph: Mapping[str, Any], history: Any, relation: Any) -> 
     log = log_node(graph, history)
     if _kind_of(graph, gold) is not _GOLD or log_node(graph, gold) is not log:
         raise CompilationError(
-            f"is_history of {history.name}: {gold.name} is no gold table of {log.name}, which the"
-            " history is of: `current` names the one that is"
+            f"is_history of {history.name}: {gold.name} is not a gold table of {log.name}, which"
+            " the history is of: `current` names the one that is"
         )
     held = fold_of_model(graph, gold).columns
     missing = [name for name in fold_of_model(graph, history).columns if name not in held]

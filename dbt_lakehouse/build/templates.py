@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes
 
 from dbt_lakehouse.declared.fold_of_log import MOST_AHEAD
 from dbt_lakehouse.texts import sql_text, sql_texts
-from python_udfs.core.events import OF_ROWS, Event
+from python_udfs.core.events import OF_ROWS, WITH_ROW, Event
 from python_udfs.registry import AVRO_FORMATS
 
 FOLDER: Final = Path(__file__).parent / "sql"
@@ -30,6 +30,7 @@ def of_folder(folder: Path) -> Environment:
     )
     found.filters["literal"] = sql_text
     found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
+    found.globals["operations_with_row"] = sql_texts(WITH_ROW)
     # The columns that `decode_payload` returns for an event.
     found.globals["event_fields"] = [*Event._fields]
     found.globals["avro_formats"] = sql_texts(AVRO_FORMATS)

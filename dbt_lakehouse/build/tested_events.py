@@ -69,7 +69,7 @@ def undecoded_topics(of: DataTest) -> str:
 
 def topics_that_look_compacted(of: DataTest) -> str:
     """The topics that look compacted although neither ``vars.topics`` nor a broker says so. In
-    such a topic, tombstones stand behind missing offsets without a delete of their key, though
+    such a topic, tombstones follow missing offsets without a delete of their key, though
     the row exists. Debezium writes a delete and its tombstone one after the other. In a compacted
     topic such a tombstone is a delete; in any other it means nothing, and its row stays.
 

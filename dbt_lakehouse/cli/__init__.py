@@ -88,7 +88,10 @@ def _told(error: Exception) -> tuple[str | None, int]:
     """The message and exit code of the error that ended the command; no message for a bug."""
     # First: cleaning up after an interrupt may fail too.
     if comes_of(error, click.Abort, KeyboardInterrupt):
-        return "interrupted; what was committed is whole, the next call goes on", INTERRUPTED
+        return (
+            "interrupted; what was committed is complete, and the next call continues",
+            INTERRUPTED,
+        )
     if isinstance(error, LakehouseError):
         return str(error), error.exit_code
     if isinstance(error, click.ClickException):

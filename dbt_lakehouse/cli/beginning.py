@@ -73,7 +73,7 @@ def init(
     "format_name",
     type=OneOf(FORMATS),
     metavar="FORMAT",
-    help="Wire format of topics that vars.topics does not list (default: what they look like).",
+    help="Wire format of topics that vars.topics does not list (default: guessed from messages).",
 )
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
 @click.option("--key", metavar="COLUMN,...", help="Key columns, if the messages have no key.")

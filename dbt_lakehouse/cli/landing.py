@@ -279,5 +279,5 @@ def _until_stopped(work: Callable[[threading.Event], int], done: str) -> int | N
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):
             raise
-        click.echo(f"stopped together with Spark; what has {done} is whole", err=True)
+        click.echo(f"stopped together with Spark; what has {done} is complete", err=True)
         return None

@@ -58,7 +58,7 @@ class Span(click.ParamType[timedelta]):
     ) -> timedelta:
         found = re.fullmatch(r"([1-9][0-9]{0,4})([wdhm])", str(value))
         if found is None:
-            self.fail(f"{value!r} is no time such as 7d, 12h, 30m or 2w", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 7d, 12h, 30m or 2w", param, ctx)
         return timedelta(**{self._UNITS[found[2]]: int(found[1])})
 
 

@@ -271,7 +271,7 @@ def events(
     from dbt_lakehouse.lake.reader import Reader
 
     if offset is not None and not (first is last is None):
-        fail("--offset is one message, --from and --to are a range: which is meant?")
+        fail("--offset is one message, --from and --to are a range: give one or the other")
     keys = [None] if key is None else key_lines(key)
     if len(keys) != 1:
         fail("--key: one key can be asked for")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=Count(0, 65535),
     metavar="PORT",
     help="Port of Spark Connect; 0 for any that is free. Without it, Spark Connect is off."
-    " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",
+    " Clients must know the value of SPARK_CONNECT_AUTHENTICATE_TOKEN.",
 )
 @page_option
 @project_options
@@ -149,7 +149,7 @@ def password(name: str) -> None:
     "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
 )
 @click.option(
-    "--s3", is_flag=True, help="Also those for a lake in a bucket, else fetched with its first use."
+    "--s3", is_flag=True, help="Also those for a lake in a bucket, otherwise fetched on first use."
 )
 def jars(archive: bool, s3: bool) -> None:
     """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""

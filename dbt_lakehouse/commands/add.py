@@ -104,7 +104,7 @@ def refuse_files(topics: Iterable[str], *, from_kafka: bool) -> None:
     for name in topics:
         if from_kafka and "/" in name and not Path(name).exists():
             raise ConfigurationError(
-                f"{name}: there is no such file, and no topic of Kafka has a / in its name:"
+                f"{name}: there is no such file, and a Kafka topic can't have a / in its name:"
                 " `lakehouse add TOPIC --captures FILE` adds a topic of captured messages"
             )
         if Path(name).is_file():

@@ -119,7 +119,7 @@ def foresee(project: Project, given: Addition) -> Iterator[str]:
     shown = files.shown_texts()
     if shown:
         yield f"\n{shown}"
-    yield "\nnothing has landed, and nothing is written: lakehouse add without --dry-run does both"
+    yield "\nnothing was landed or written; run lakehouse add without --dry-run to do both"
 
 
 def _jvm(project: Project) -> Any:

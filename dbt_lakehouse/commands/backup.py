@@ -84,7 +84,7 @@ class Backup(NamedTuple):
     files: int
     bytes: int
     as_of: str
-    """The moment as of which all its tables are."""
+    """The moment whose state all its tables have."""
 
     def json(self) -> str:
         """As JSON, for scripts."""
@@ -302,8 +302,8 @@ def _unknown(known: list[Entry], there: list[_Found]) -> tuple[list[tuple[Entry,
 def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[_Found]:
     """The tables and views of a warehouse, by their newest whole metadata.
 
-    A folder may have the files of several tables, of which some were dropped or belong to another
-    lake. The one that the catalog had counts, or else the one that was written last.
+    A folder may have the files of several tables: some were dropped, or belong to another lake.
+    The table that the catalog had counts, otherwise the one that was written last.
     """
     # If a table's newest metadata is truncated, the one before counts.
     known = {os.path.dirname(file) for file in before}

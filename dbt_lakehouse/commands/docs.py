@@ -79,7 +79,7 @@ def write_docs(project: Project) -> Path:
         try:
             require_file(project.settings)
         except ConfigurationError as error:
-            tell(f"the page has what the project declares, and no SQL: {error}")
+            tell(f"the page shows what the project declares, without SQL: {error}")
             run_dbt(project, "parse")
             run_dbt(project, "docs", "generate", "--no-compile", "--empty-catalog")
         else:

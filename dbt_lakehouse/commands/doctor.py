@@ -423,7 +423,7 @@ def _schema_registry(project: Project) -> list[Check]:
     try:
         registry = configured()
         if registry is None:
-            told = "SCHEMA_REGISTRY_URL names none: topics in Avro may need it"
+            told = "SCHEMA_REGISTRY_URL names no registry: topics in Avro may need one"
             return [_warn("schemas", told)]
         _within(registry.probe)
     except (LakehouseError, OSError) as error:

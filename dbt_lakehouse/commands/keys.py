@@ -33,7 +33,7 @@ def refuse_no_json(text: str) -> None:
         json.loads(text)
     except ValueError:
         raise UnusableKeyError(
-            '--key is no JSON: expected an object with the key columns, like {"id": 7}'
+            '--key is not JSON: expected an object with the key columns, like {"id": 7}'
         ) from None
 
 
@@ -48,7 +48,7 @@ def given_key(text: str, columns: Sequence[str], types: Sequence[str]) -> tuple[
     values = _key_texts(text, names)
     for name, type_name, value in zip(names, types, values, strict=True):
         if type_name.partition("(")[0] in _EXACT and _number(value) is None:
-            raise UnusableKeyError(f"--key: a value of {name} is no {type_name}")
+            raise UnusableKeyError(f"--key: a value of {name} is not of type {type_name}")
         if is_rounded(value, type_name):
             raise UnusableKeyError(
                 f"--key: a value of {name} only fits {type_name} rounded, and could then be another"
@@ -65,7 +65,7 @@ def _key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
             text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs
         )
     except ValueError:
-        raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
+        raise UnusableKeyError(f"--key is not JSON: expected {expected}") from None
     if not isinstance(pairs, _Pairs):
         written = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: ..." for name in names)
         raise UnusableKeyError(f"--key: expected {expected}: '{{{written}}}'")

@@ -117,9 +117,9 @@ def _yaml_trouble(file: Path) -> str | None:
         problem = str(error.problem or error.context)
         if problem.startswith(_TAB):
             problem = "a tab; YAML is indented by blanks"
-        return f"{file}{place}: this is no YAML: {problem}"
+        return f"{file}{place}: this is not YAML: {problem}"
     except yaml.YAMLError as error:
-        return f"{file}: this is no YAML: {' '.join(str(error).split())}"
+        return f"{file}: this is not YAML: {' '.join(str(error).split())}"
     if not isinstance(content, dict):
         is_empty = "is empty" if content is None else "holds no names and values"
         return f"{file} {is_empty}"

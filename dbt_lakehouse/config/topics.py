@@ -186,7 +186,7 @@ def _matches(jvm: Any, pattern: str | None) -> Callable[[str], bool]:
         java = jvm.java.util.regex.Pattern.compile(pattern)
     except IllegalArgumentException as error:
         raise ConfigurationError(
-            f"vars.topics has the pattern {pattern!r}, which is no Java regular expression:"
+            f"vars.topics has the pattern {pattern!r}, which is not a Java regular expression:"
             f" {' '.join(str(error).split())}"
         ) from None
     return lambda topic: bool(java.matcher(topic).matches())
@@ -218,7 +218,7 @@ def _of_topic(rule: TopicRule) -> tuple[bool | None, bool, str | None]:
 def _rule(entry: Any) -> TopicRule:
     if not isinstance(entry, Mapping):
         raise ConfigurationError(
-            f"vars.topics in dbt_project.yml: {entry!r} is no mapping like"
+            f"vars.topics in dbt_project.yml: {entry!r} is not a mapping like"
             " {topic: name, format: debezium_json}"
         )
     unknown = sorted(map(str, set(entry) - _FIELDS))
@@ -240,7 +240,7 @@ def _rule(entry: Any) -> TopicRule:
         )
     if str(entry["format"]) not in FORMATS:
         raise ConfigurationError(
-            f"vars.topics in dbt_project.yml: {dict(entry)}: {entry['format']} is no format"
+            f"vars.topics in dbt_project.yml: {dict(entry)}: {entry['format']} is not a format"
             f"{did_you_mean(str(entry['format']), FORMATS)}; formats are {', '.join(FORMATS)}"
         )
     for name in ("compacted", "kafka"):
@@ -270,7 +270,7 @@ def _require_brackets(pattern: str | None) -> None:
     """Refuse a pattern with unmatched brackets; Java checks everything else."""
     if problem := unmatched_bracket(pattern or ""):
         raise ConfigurationError(
-            f"vars.topics has the pattern {pattern!r}, which is no regular expression: {problem}"
+            f"vars.topics has the pattern {pattern!r}, which is not a regular expression: {problem}"
         )
 
 

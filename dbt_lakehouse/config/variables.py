@@ -56,7 +56,7 @@ def refuse_unreadable(text: str | None) -> None:
     except yaml.YAMLError:
         given = None
     if not isinstance(given, dict):
-        raise ConfigurationError(f"--vars {text!r} is no YAML or JSON of names and values")
+        raise ConfigurationError(f"--vars {text!r} is not YAML or JSON of names and values")
 
 
 def require_topics(variables: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ RESERVED: Final = frozenset(
     """.split()
 )
 _STEPS: Final = "_lh_"
-"""How columns begin that only the steps of a statement have."""
+"""The prefix of intermediate columns."""
 # Other databases' names of types that Spark calls differently.
 _OTHER_NAMES: Final = MappingProxyType(
     {
@@ -84,15 +84,15 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         )
     if is_reserved(name):
         raise CompilationError(
-            f"a column can't be called {name}: the models have one of that name themselves. Give it"
-            ' another, and say what the image calls it: "other": {"type": ...,'
+            f"a column can't be called {name}: the models have their own column of that name. Give"
+            ' it another, and say what the image calls it: "other": {"type": ...,'
             f' "name": "{name}"}}'
         )
     spec = {"type": declared} if isinstance(declared, str) else declared
     # A type without quotes is an undefined name, or a number.
     if not isinstance(spec, Mapping) or not isinstance(spec.get("type", ""), str):
         raise CompilationError(
-            f'column {name} has a type that is no text: a type is in quotes, "{name}":'
+            f'column {name} has a type that is not text: put the type in quotes, "{name}":'
             ' "decimal(12,2)"'
         )
     if "type" not in spec or not spec.keys() <= _SPEC:
@@ -114,7 +114,7 @@ def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         )
     if not isinstance(spec.get("name", name), str):
         raise CompilationError(
-            f"column {name} has a name that is no text: the field in the image is in quotes,"
+            f"column {name} has a name that is not text: put the image's field in quotes,"
             f' {{"type": "{type}", "name": "{name}"}}'
         )
     found = {
@@ -133,9 +133,9 @@ def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     origin = spec["from"]
     if origin not in (METADATA, HEADERS) or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
-            f"column {name} is declared as {dict(spec)}: a value beside the row is"
-            f' "from": "{METADATA}", with a type and a path, and nothing else except a mask:'
-            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}. A Kafka header is'
+            f"column {name} is declared as {dict(spec)}: a value beside the row has"
+            f' "from": "{METADATA}", a type and a path, and may have a mask:'
+            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}. A Kafka header has'
             f' "from": "{HEADERS}", and its path is its name: {{"type": "string", "from":'
             ' "headers", "path": "trace_id"}'
         )
@@ -168,9 +168,9 @@ def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         )
     if mask != NULL and not has_text(type):
         raise CompilationError(
-            f'column {name} is {type}, of which there is no mask "{mask}": a string, an integer or'
-            " a decimal can have it. Declare it as string, for the text as it came, or let its mask"
-            ' be "null"'
+            f'column {name} is {type}, but the mask "{mask}" is only for strings, integers and'
+            " decimals: declare the column as string, which keeps the text as it came, or give it"
+            ' the mask "null"'
         )
     return {"type": masked_type(mask, type), "mask": mask, "clear": type}
 
@@ -230,8 +230,8 @@ def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     if "name" in spec or not isinstance(path, str) or not all(path.split(".")):
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: a path is the names that lead to a value,"
-            " with dots between them, like address.city or tags.0; $ is the whole image. It comes"
-            " instead of a name"
+            " with dots between them, like address.city or tags.0; $ is the whole image. A column"
+            " has a path or a name, not both"
         )
     if path == WHOLE_IMAGE:
         return {"field": path, "path": []}

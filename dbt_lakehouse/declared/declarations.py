@@ -122,8 +122,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if namespace is None and not key and not keyless:
         raise CompilationError(
             f'the change log of {title} needs its key columns: key={{"column": "type"}}.'
-            " Lindorm and Arcion tables without a key ship none, so they must be declared."
-            " A table that has none at all is keyless=true"
+            " Lindorm ships none, nor does Arcion for a table without one, so they must be"
+            " declared. A table that has no key at all needs keyless=true"
         )
     if keyless and (key or partial):
         raise CompilationError(
@@ -181,8 +181,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     )
     if several and by_time:
         raise CompilationError(
-            f"the change log of {title} takes several source tables, whose clocks are not one: it"
-            " can't be ordered by source time"
+            f"the change log of {title} takes several source tables, whose clocks are not"
+            " comparable: it can't be ordered by source time"
         )
     order_by = arguments.get("order_by")
     if order_by is not None:
@@ -254,8 +254,8 @@ def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | N
     owner = f"the change log of {title}"
     if several:
         raise CompilationError(
-            f"{owner} takes several source tables, whose places are not of one order: it can't have"
-            " order_by"
+            f"{owner} takes several source tables, whose positions are not comparable: it can't"
+            " have order_by"
         )
     if keyless:
         raise CompilationError(
@@ -308,7 +308,7 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
     if arguments.get("topic"):
         if problem := unmatched_bracket(arguments["topic"]):
             raise CompilationError(
-                f"a change log's topic is {json.dumps(arguments['topic'])}, which is no regular"
+                f"a change log's topic is {json.dumps(arguments['topic'])}, which is not a regular"
                 f" expression: {problem}"
             )
         pattern = f"^(?:{arguments['topic']})$"

@@ -175,7 +175,9 @@ def fold(
     _refuse_unknown("history", track_columns, values)
     if is_history:
         if log["keyless"]:
-            raise CompilationError("a table without a key has no history: versions are of a key")
+            raise CompilationError(
+                "a table without a key can't have a history: versions belong to a key"
+            )
         own = (*_VALID, *(RECORDED if bitemporal else ()))
         _refuse_taken("a history", own, [*key, *values])
     if deleted_rows:

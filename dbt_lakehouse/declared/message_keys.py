@@ -48,7 +48,7 @@ Names = tuple[str, ...]
 
 
 def is_refusal(message: str) -> bool:
-    """Whether an error's message is that of ``REFUSAL``."""
+    """Whether an error's message comes from ``REFUSAL``."""
     return _REFUSED in message
 
 
@@ -249,8 +249,8 @@ def _since_declared(
             if is_behind or group.last_time > min(end, begin + _CLOCKS_DIFFER):
                 is_all = group.first_offset > first.get(group.partition, -1)
                 return _sentence(
-                    f"its messages' keys were of the declared columns ({_shown(fields)}), and"
-                    " others have come since",
+                    f"its messages' keys had the declared columns ({_shown(fields)}), but newer"
+                    " ones have others",
                     topic,
                     names,
                     group.partition,
@@ -319,8 +319,9 @@ def _sentence(what: str, topic: str, names: Names, partition: int, offset: int) 
     listed = ", ".join(f'"{name}"' for name in names)
     return (
         f"{what}: topic {topic}, partition {partition}, offset {offset} has a key of"
-        f" ({_shown(names)}). By the declared key rows could be merged and deletes miss theirs, so"
-        " nothing was written to this table, and each run reports this until the key is declared:"
+        f" ({_shown(names)}). With the declared key, rows could be merged and deletes could miss"
+        " their rows, so nothing was written to this table, and each run reports this until the"
+        " key is declared:"
         f" `lakehouse generate --topic {topic}` writes the new key, and the next build rebuilds the"
         f" table. If the declared key is right, accept such keys with message_key=[{listed}] in the"
         " change log"
@@ -336,7 +337,7 @@ def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) 
     shown = "; ".join(f"({_shown(names)})" for names in others)
     lists = ", ".join("[" + ", ".join(f'"{name}"' for name in names) + "]" for names in others)
     return (
-        f"{owner}: the declared key is ({_shown(key_fields(log))}), and the messages' own keys are"
+        f"{owner}: the declared key is ({_shown(key_fields(log))}), but the messages' own keys are"
         f" of {shown}. If that is intended, set"
         f" message_key={lists if len(others) == 1 else f'[{lists}]'} in the change log; otherwise"
         " declare another key by `lakehouse generate` with --key"

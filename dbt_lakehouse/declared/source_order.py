@@ -61,8 +61,8 @@ def parts_of(order_by: Any, specs: Sequence[Mapping[str, Any]], title: str) -> l
     columns = {spec["column"]: spec for spec in specs}
     if "source.sequence" in names[1:]:
         raise CompilationError(
-            f"the change log of {title} is ordered by source.sequence behind something else: it has"
-            " the last commit, and can only be the first"
+            f"the change log of {title} is ordered by source.sequence after another place: it has"
+            " the last commit, so it can only be the first"
         )
     return [_part(name, columns, title) for name in names]
 
@@ -76,20 +76,20 @@ def _part(name: str, columns: Mapping[str, Mapping[str, Any]], title: str) -> di
         if "." in name:
             return {"form": _FORMS.get(name, NUMBER), "path": name.split(".")}
         raise CompilationError(
-            f"the change log of {title} is ordered by {name}, which is none of its columns"
-            f" ({', '.join(columns)}), no connector ({', '.join(CONNECTORS)}) and no path of"
+            f"the change log of {title} is ordered by {name}, which is not one of its columns"
+            f" ({', '.join(columns)}), nor a connector ({', '.join(CONNECTORS)}), nor a path of"
             " metadata, which has a dot (source.lsn)"
         )
     spec = columns[name]
     if "mask" in spec:
         raise CompilationError(
-            f"the change log of {title} is ordered by {name}, which has a mask: its values would be"
-            " told by the places of rows. Order it by another column"
+            f"the change log of {title} is ordered by {name}, which has a mask: the places of rows"
+            " would reveal its values. Order it by another column"
         )
     type = spec["type"]
     if type in _TIMES or type.startswith(_INTEGERS):
         return {"form": NUMBER, "column": name}
     raise CompilationError(
-        f"the change log of {title} is ordered by {name}, which is {type}: places are integers,"
-        " decimals, dates or timestamps"
+        f"the change log of {title} is ordered by {name}, which is {type}: it must be an"
+        " integer, a decimal, a date or a timestamp"
     )

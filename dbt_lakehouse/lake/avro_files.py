@@ -36,7 +36,7 @@ def read(content: bytes) -> Container:
     try:
         return _container(content)
     except (IndexError, KeyError, struct.error, ValueError, zlib.error) as error:
-        raise DamageError(f"it is no whole Avro file: {error}") from error
+        raise DamageError(f"it is not a complete Avro file: {error}") from error
 
 
 def write(header: Mapping[str, bytes], records: list[Record]) -> bytes:

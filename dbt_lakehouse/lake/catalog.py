@@ -122,13 +122,13 @@ def _refuse_addresses(settings: Mapping[str, str]) -> None:
     for name in of_server:
         if name in settings and ((address := parsed(settings[name])) is None or address.user):
             raise ConfigurationError(
-                f"{name} in the profile is no address of a server as https://host:8181/path: a"
+                f"{name} in the profile is not an address of a server as https://host:8181/path: a"
                 f" login goes to {_PROPERTIES}credential, token, header.* or s3.*, and not into it"
                 " (docs/catalogs.md)"
             )
     if uri.startswith(_POSTGRESQL) and not _OF_POSTGRESQL.fullmatch(uri):
         raise ConfigurationError(
-            f"{CATALOG_URI} in the profile is no address of a database as Java's driver takes it,"
+            f"{CATALOG_URI} in the profile is not an address that Java's driver takes,"
             f" {_POSTGRESQL}//host:5432/database: user and password go to"
             f" {_PROPERTIES}{_JDBC}user and {_PROPERTIES}{_JDBC}password, and not before the host"
             " (docs/catalogs.md)"

@@ -125,8 +125,8 @@ class Server:
             return json.loads(content)
         except ValueError as error:
             raise ReadError(
-                f"{self._uri} is no REST catalog: it answers {address.partition('?')[0]} with"
-                " something else"
+                f"{self._uri} is not a REST catalog: its answer to {address.partition('?')[0]} is"
+                " not a catalog's"
             ) from error
 
 

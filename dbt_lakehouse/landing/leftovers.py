@@ -38,7 +38,7 @@ def leaving_no_files(spark: SparkSession) -> Iterator[None]:
     """Append to bronze, holding the landing lock; if Spark fails, the files that it has written
     are removed.
 
-    Files that can't be told from those of concurrent writers stay for ``lakehouse maintain``.
+    Files that might belong to concurrent writers stay for ``lakehouse maintain``.
     """
     context = spark.sparkContext
     started = time.time() - _CLOCK_SECONDS

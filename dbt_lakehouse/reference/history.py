@@ -98,7 +98,9 @@ def history(
 
 
 def idle_truncates(log: list[Change]) -> set[Position]:
-    """The truncates that come directly after another one, or first: they don't change the key."""
+    """The truncates at the start of the log or directly after another, which don't change the
+    key.
+    """
     kinds = ["truncate", *(change.operation for change in log)]
     return {
         change.position

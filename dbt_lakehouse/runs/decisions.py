@@ -26,9 +26,9 @@ class Newest(NamedTuple):
     """The newest times of all known states of a gold table's keys, rows and remembered states, in
     microseconds since the epoch; None if no key has one.
 
-    A new event with a later log time, and a source time that is no earlier, is late for no key.
-    The value may be newer than what is still known, for rows are deleted and states purged; it is
-    never older.
+    A new event with a later log time, and a source time that is not earlier, is not late for any
+    key. The value may be newer than all that is still known, since rows are deleted and states
+    purged; it is never older.
     """
 
     log_time: int | None
@@ -183,7 +183,7 @@ def plan(
 def last_event_decides(
     fold: Fold, *, fills: bool, doubts: bool, truncates: Sequence[Truncate]
 ) -> bool:
-    """Whether a key's state is its last event in the log and nothing else: an event before a known
+    """Whether a key's state is just its last event in the log: an event before a known
     state then makes no difference, and the key's log need not be read.
 
     ``fills``: whether any event may leave columns unchanged. ``doubts``: whether all inserts of a

@@ -4,8 +4,8 @@ connectors.
 The first row that a snapshot reads of a table is marked ``first`` or
 ``first_in_data_collection``, the last row ``last`` or ``last_in_data_collection``
 (``source.snapshot``). All rows of a snapshot share a position in the source's own log, by which
-the last row names its first one. So an interrupted snapshot is told from the one that began after
-it. Without such a position the nearest first row before the last one is taken. A snapshot of one
+the last row names its first one. This distinguishes an interrupted snapshot from the next one.
+Without such a position the nearest first row before the last one is taken. A snapshot of one
 row has one mark only, and an incremental snapshot has no marks: neither counts.
 
 A row that an ended snapshot did not read is gone at the source. A log that reconciles snapshots
@@ -159,7 +159,7 @@ MAY_BE_MARKED: Final = f"""case
         false
     )
 end"""
-"""A condition (SQL) on payloads with ``format`` that those of marked rows meet."""
+"""A condition (SQL) on payloads with ``format``: the payloads of marked rows meet it."""
 
 
 def is_marked(sources: "Sources") -> str:

@@ -47,7 +47,7 @@ def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
     exact = [node for node in found if node.schema == relation.schema]
     if exact or found:
         return (exact or found)[0]
-    raise CompilationError(f"{relation} is no model of the project")
+    raise CompilationError(f"{relation} is not a model of the project")
 
 
 def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
@@ -60,8 +60,8 @@ def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
     log: Mapping[str, Any] | None = node.config.meta.get("change_log")
     if log is None:
         raise CompilationError(
-            f"{node.name} is no change log: current_state and history take a model that is made by"
-            " change_log or aerospike_change_log"
+            f"{node.name} is not a change log: current_state and history take a model that is made"
+            " by change_log or aerospike_change_log"
         )
     return log
 
@@ -228,10 +228,10 @@ def refuse_other_sql(model: Any, macro: str) -> None:
     if all(_is_call(node, macro) for node in template.body):
         return
     raise CompilationError(
-        f"{model['name']}: a model that calls {macro} is that call, and no other SQL, for runs and"
-        " tests would not see it. A condition on the events belongs into the change log"
-        ' (change_log(..., where="...")); one on the rows, and anything else, into a model on top'
-        " of this one"
+        f"{model['name']}: a model that calls {macro} is that call, and no other SQL: runs and"
+        " tests would not see it. A condition on the events belongs in the change log"
+        ' (change_log(..., where="...")); one on the rows, and anything else, in a model on top of'
+        " this one"
     )
 
 

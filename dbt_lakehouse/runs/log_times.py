@@ -22,7 +22,7 @@ microseconds.
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """The log times of new payloads, as far as they are known."""
+    """The known log times of new payloads."""
 
     needs_correction: bool
     """Whether any payload's log time may differ from its timestamp."""

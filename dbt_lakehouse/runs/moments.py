@@ -49,6 +49,6 @@ def moment_of(began: datetime, built: Mapping[str, str | None]) -> Moment:
         newest,
         f"the clock says {now[:19]}, but {', '.join(names)} {'was' if len(names) == 1 else 'were'}"
         f" built as of up to {newest[:19]}, and rows that had expired by then are gone: rows expire"
-        " as of that moment in this run too. If it was wrong, `dbt run --full-refresh -s"
+        " as of that moment in this run too. If that moment was wrong, `dbt run --full-refresh -s"
         f" {' '.join(names)}` builds by the clock",
     )

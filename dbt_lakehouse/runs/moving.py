@@ -33,8 +33,8 @@ _ABSENT: Final = "\x01"
 def marks_moved(
     held: Mapping[str, Mark], upstreams: Sequence[str], load: Load, wanted: Wanted
 ) -> dict[str, Mark] | None:
-    """The marks of a table on its upstreams, of which the first is other_events, derived from its
-    mark on change_events; None if the table has to be rebuilt.
+    """The marks of a table on its upstreams, derived from its mark on change_events; the first
+    upstream is other_events. None if the table has to be rebuilt.
     """
     name = before_of(upstreams[0])
     old, new = load(name), load(upstreams[0])

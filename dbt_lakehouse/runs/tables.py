@@ -195,7 +195,7 @@ def describe(
 def follow_schema(
     spark: SparkSession, name: str, given: Sequence[StructField]
 ) -> list[tuple[str, str, str]]:
-    """Evolve a table's columns to those of rows that are to be written. New columns are added,
+    """Evolve a table's columns to match the rows to be written. New columns are added,
     and types are widened: by Iceberg without touching a file (int to bigint, float to double, a
     decimal to more digits of the same scale), or in one commit that rewrites the values (a
     decimal to a greater scale). Returns the widened columns: name, type before and type now.

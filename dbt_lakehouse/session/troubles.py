@@ -48,7 +48,7 @@ class Trouble(NamedTuple):
 _ENDED: Final = (
     "Spark's process has ended before the command was done: it was killed, or has too little memory"
     " (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the one that comes with"
-    " cdc_lakehouse), or the machine has; what was committed is whole, start again"
+    " cdc_lakehouse), or the machine has; what was committed is complete, start again"
 )
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
 _DAMAGED: Final = "{file} is cut short or damaged{of_table}: {repair}"
@@ -81,7 +81,7 @@ TROUBLES: Final = tuple(
         (
             r"\[SQLITE_IOERR",
             "the disk of the lake's catalog (spark.sql.catalog.lake.uri) fails: look at it and at"
-            " the system's log; what was committed is whole",
+            " the system's log; what was committed is complete",
         ),
         (
             r"(?P<said>Connection to \S+ (?:refused|timed out)|The connection attempt failed)",
@@ -91,13 +91,13 @@ TROUBLES: Final = tuple(
         (
             r"terminating connection due to|This connection has been closed|the database system is"
             r" (?:shutting down|starting up)|An I/O error occurred while sending to the backend",
-            "the catalog's database has gone away: what was committed is whole, start again once it"
-            " is back",
+            "the catalog's database has gone away: what was committed is complete, start again once"
+            " it is back",
         ),
         (
             r"Python worker exited unexpectedly",
             "a Python worker of Spark has died: killed, most likely for want of memory (the"
-            " system's log says so); what was committed is whole, start again",
+            " system's log says so); what was committed is complete, start again",
         ),
         (
             _FILE + r".*(?:No space left on device|Disk quota exceeded)",
@@ -125,7 +125,7 @@ TROUBLES: Final = tuple(
             r"Invalid update timestamp \d+: before|Expected sorted (?:snapshot|previous) ",
             "this machine's clock is behind that of the table's newest commit, by more than the"
             " minute that Iceberg lets pass: set the clock right and start again; what was"
-            " committed is whole",
+            " committed is complete",
         ),
         (
             r"Read-only file system",

@@ -1,13 +1,15 @@
-"""Register the functions of ``python_udfs.registry`` with Spark SQL, as native Arrow functions.
+"""Register functions of ``python_udfs`` with Spark SQL, as native Arrow functions.
 
 Spark passes each function a batch of rows as Arrow arrays; this module only converts arrays to
-Python values and back.
+Python values and back. ``SQL_FUNCTIONS`` has the functions of every session. Those of a model know
+its columns, and are registered under names of their own: ``register_log`` and
+``register_misfits``, and ``payload_functions`` for payloads.
 """
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -27,8 +29,8 @@ from dbt_lakehouse.spark.event_arrays import (
     listed,
     parts_of,
 )
-from python_udfs import registry
 from python_udfs.debezium.avro import Registered, know
+from python_udfs.registry import EVENT_TYPES
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.columns import arrow_type, typed_column
 from python_udfs.typed.declared import Log, LogColumn, row_type
@@ -197,27 +199,36 @@ def with_mask_key(log: Log, function: BatchFunction) -> BatchFunction:
     return rows
 
 
-BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
-    "decode_payload": decode_payload_batch,
-    "is_value": is_value_batch,
+class SqlFunction(NamedTuple):
+    """A function that SQL can call: of Arrow arrays, with its return type in Spark's DDL."""
+
+    function: BatchFunction
+    returns: str
+
+
+_EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.items())
+
+SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
+    "decode_payload": SqlFunction(decode_payload_batch, f"array<struct<{_EVENT_FIELDS}>>"),
+    "is_value": SqlFunction(is_value_batch, "boolean"),
 }
-"""The Arrow function for each function of the registry, by its SQL name."""
+"""The functions of every session, by their SQL names."""
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Register the functions of the registry in ``spark`` under their SQL names."""
-    for name, sql_function in registry.SQL_FUNCTIONS.items():
+    """Register ``SQL_FUNCTIONS`` in ``spark``."""
+    for name, sql_function in SQL_FUNCTIONS.items():
         # By the functions' type hints; PySpark's stubs only know the form that warns about it.
         make_udf: Any = arrow_udf
-        spark.udf.register(name, make_udf(BATCH_FUNCTIONS[name], sql_function.returns))
+        spark.udf.register(name, make_udf(sql_function.function, sql_function.returns))
 
 
 def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | None]) -> None:
     """Register ``decode_payload`` with registry schemas in this session."""
     name = "decode_payload"
+    decode, returns = SQL_FUNCTIONS[name]
     make_udf: Any = arrow_udf
-    returns = registry.SQL_FUNCTIONS[name].returns
-    spark.udf.register(name, make_udf(with_schemas(schemas, decode_payload_batch), returns))
+    spark.udf.register(name, make_udf(with_schemas(schemas, decode), returns))
 
 
 def register_log(spark: SparkSession, name: str, log: Log) -> None:

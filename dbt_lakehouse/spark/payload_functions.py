@@ -20,7 +20,6 @@ from dbt_lakehouse.spark.by_events import log_type as log_type
 from dbt_lakehouse.spark.counts import LOOKED_AT, Counts
 from dbt_lakehouse.spark.event_arrays import EventArrays, Texts, in_order, listed, parts_of
 from dbt_lakehouse.spark.functions import (
-    BatchFunction,
     decode_payload_batch,
     register,
     with_mask_key,
@@ -185,13 +184,6 @@ def other_events_batch(
     return others_of(taken, topics, formats, decoded_events)
 
 
-PAYLOAD_FUNCTIONS: Final[dict[str, BatchFunction]] = {
-    "log_events": log_events_batch,
-    "other_events": other_events_batch,
-}
-"""The Arrow functions for the events of a log, and for the events that no log takes."""
-
-
 def register_log_events(
     spark: SparkSession,
     name: str,
@@ -200,7 +192,7 @@ def register_log_events(
     schemas: Mapping[int, Registered | None],
 ) -> None:
     """Register ``log_events_batch`` of a log under this name, with registry schemas."""
-    log_events = with_mask_key(log, partial(PAYLOAD_FUNCTIONS["log_events"], log, sources))
+    log_events = with_mask_key(log, partial(log_events_batch, log, sources))
     register(spark, name, with_schemas(schemas, log_events), pa.list_(log_type(log)))
 
 
@@ -208,5 +200,5 @@ def register_other_events(
     spark: SparkSession, name: str, taken: Taken, schemas: Mapping[int, Registered | None]
 ) -> None:
     """Register ``other_events_batch`` under this name, with registry schemas."""
-    other_events = partial(PAYLOAD_FUNCTIONS["other_events"], taken)
+    other_events = partial(other_events_batch, taken)
     register(spark, name, with_schemas(schemas, other_events), pa.list_(LOOKED_AT))

@@ -156,7 +156,7 @@ _FAST_PATH = FastPath(decode, JsonWrites())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-    """``decode`` for many messages, faster the more of them are alike."""
+    """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)
 
 

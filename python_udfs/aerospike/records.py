@@ -15,7 +15,7 @@ can't express. Its property ``nested``, if present, maps paths inside the value,
                 holds no JSON object
     "map"       a map whose keys aren't all strings, or not all different: an array of [key, value]
     "float"     NaN or an infinity: the string NaN, Infinity or -Infinity
-    "text"      a GEOJSON bin whose text is no JSON object: that text as a string
+    "text"      a GEOJSON bin whose text is not a JSON object: that text as a string
 
 Paths are written as in ``paths``.
 
@@ -153,8 +153,8 @@ def batch_events(
         except DecodeError as error:
             if errors == most_errors:
                 too_many = TooLarge(
-                    f"{at}: neither it nor what follows is decoded, for {errors} elements before it"
-                    " can't be"
+                    f"{at}: neither this element nor those after it are decoded, because {errors}"
+                    " elements before it can't be"
                 )
                 events.append(invalid(too_many, index, {}))
                 break

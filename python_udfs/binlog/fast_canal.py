@@ -164,5 +164,5 @@ _FAST_PATH: Final = FastPath(decode, CanalRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-    """``canal_json.decode`` for many messages, faster the more of them are alike."""
+    """``canal_json.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

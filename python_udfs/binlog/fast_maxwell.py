@@ -110,5 +110,5 @@ _FAST_PATH: Final = FastPath(decode, MaxwellRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-    """``maxwell_json.decode`` for many messages, faster the more of them are alike."""
+    """``maxwell_json.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

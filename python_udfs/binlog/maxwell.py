@@ -207,7 +207,7 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
             columns[camel(name) if is_camel else name] = values[place]
         else:
             raise BadField(
-                f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
+                f"$.{field}: {shown(name)} is not a column in data: if exclude_columns removes it,"
                 " set Maxwell's output_primary_keys"
             )
     return _key_text(columns)
@@ -266,7 +266,7 @@ def _found(message: dict[str, Any], name: str) -> str:
 
 
 def _read_key(key: bytes | None) -> _Key:
-    """A Kafka key. One that is not Maxwell's is no error: it is kept."""
+    """A Kafka key. A key that is not Maxwell's is not an error: it is kept."""
     tree, metadata = load_key(key)
     database = table = None
     columns: dict[str, Any] = {}

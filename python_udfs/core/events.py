@@ -42,7 +42,9 @@ MIN_TIME_MS = -62_135_596_800_000
 MAX_TIME_MS = 253_402_300_799_999
 
 
-OF_ROWS: Final = (SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE)
+WITH_ROW: Final = (SNAPSHOT, INSERT, UPDATE, UPSERT)
+"""The operations after which a row exists."""
+OF_ROWS: Final = (*WITH_ROW, DELETE)
 """The operations of one row."""
 CHANGES: Final = frozenset({*OF_ROWS, TRUNCATE})
 """The operations that change a row."""
@@ -70,7 +72,7 @@ class Event(NamedTuple):
     expires_at: int | None = None
     """UTC milliseconds since the epoch, between MIN_TIME_MS and MAX_TIME_MS, or None."""
     metadata: bytes | None = None
-    """JSON object of everything else in the payload, or None without anything else."""
+    """JSON object of the rest of the payload, or None if there is no rest."""
     error_code: str | None = None
     error_detail: str | None = None
 

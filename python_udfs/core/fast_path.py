@@ -1,4 +1,4 @@
-"""The fast path: messages that are alike are decoded together. It is the same for all formats.
+"""The fast path: messages of one layout are decoded together. It is the same for all formats.
 
 Idea: a table's messages have the same names in the same order, with the same types. A layout,
 their common part, is learned from a few of them; it decodes many in one call, in C. If a table

@@ -31,8 +31,8 @@ class RowImages(ABC):
 
     @abstractmethod
     def rows(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        """The values of each field in the images after the changes, or else before them, of
-        events that have one; ``UNSET`` where an image lacks it.
+        """The values of each field: one for each event with an image, from the image after the
+        change or, without one, from that before it; ``UNSET`` where the image lacks the field.
         """
 
     @abstractmethod

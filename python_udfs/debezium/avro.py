@@ -208,7 +208,7 @@ class _Layout(Layout):
     def __init__(self, shape: Shape, frames: Names) -> None:
         key, value = (schema_of(frame) if frame else None for frame in frames)
         if value is None or not _has_plain_parts(value.node, shape.of_mongodb):
-            raise ValueError("fields that are no single values")
+            raise ValueError("fields that are not single values")
         super().__init__(shape, key.prefix if key else b"", value.prefix, may_lack=False)
         make_key: Make = tuple
         if key is not None and self.key is not None:
@@ -315,7 +315,7 @@ _FAST_PATH: Final = FastPath(decode, AvroFormat())
 
 
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
-    """``decode`` for many messages, faster the more of them are alike."""
+    """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)
 
 
@@ -403,4 +403,4 @@ def _compile(number: int) -> AvroSchema:
     try:
         return compile_schema(registered.texts)
     except (BadSchema, DecodeError) as error:
-        raise UnknownSchema(f"{where}: is no Avro schema that can be used: {error}") from None
+        raise UnknownSchema(f"{where}: is not a usable Avro schema: {error}") from None

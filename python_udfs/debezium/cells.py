@@ -88,7 +88,7 @@ def has_names(names: Iterable[str]) -> bool:
 
 
 def is_named_cell(name: Any) -> bool:
-    """Whether a schema's name is that of one of ScyllaDB's cells."""
+    """Whether a schema's name denotes a cell of ScyllaDB."""
     return type(name) is str and name.endswith(_CELL)
 
 

@@ -332,7 +332,7 @@ def _take_apart_slowly(text: bytes, text_values: bool) -> Content:
 
 
 def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
-    """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
+    """A Kafka key. An undecodable key is not an error: it is kept as base64."""
     if not key:
         return Key(None, {}, notes)
     found = key_of(key, lambda: take_apart_key(key, text_values), notes)
@@ -384,8 +384,8 @@ def with_other_key(
 ) -> Key:
     """A message's key with the other one of a key update, if its headers name one.
 
-    ``take_apart`` is that of keys. A header has its own schema, or else that of the message's
-    key.
+    ``take_apart`` is that of keys. A header has its own schema, or uses the schema of the
+    message's key.
     """
     found: dict[str, str] = {}
     for name, value in headers or ():
@@ -667,9 +667,8 @@ def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
     names = sorted(row)
     shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     return (
-        f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
-        "as the transform ExtractNewRecordState makes it, "
-        f"whose format is {format}"
+        f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: if"
+        f" the transform ExtractNewRecordState makes it, its format is {format}"
     )
 
 
@@ -691,12 +690,12 @@ def framed(value: bytes, format: str = "debezium_avro") -> str:
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
-        f"behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is {format}"
+        f"after the byte 0x00 at byte 0), not plain JSON: for Avro, the format is {format}"
     )
 
 
 def tombstone(key: Key, content: Content | None = None) -> Event:
-    """The event of a message whose value is none."""
+    """The event of a message without a value."""
     key = key.named()
     return Event(
         0, TOMBSTONE, record_key=key.record_key, metadata=metadata_of({}, key, key.notes, content)

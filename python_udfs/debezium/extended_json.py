@@ -270,7 +270,7 @@ _Reader = Callable[[dict[str, Any], _Reading, Path], tuple[Any, Types]]
 
 
 def _only(value: dict[str, Any], reading: _Reading, path: Path, name: str, *others: str) -> Any:
-    """The member of that name, which must be there with the others and nothing else."""
+    """The member of that name. The object must have it, the others, and no more."""
     for other in value:
         if other != name and other not in others:
             raise BadField(

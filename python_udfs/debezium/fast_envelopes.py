@@ -1,4 +1,4 @@
-"""The fast path for the Debezium family: messages that are alike are decoded together.
+"""The fast path for the Debezium family: messages of one layout are decoded together.
 
 ``core.fast_path`` explains fast paths, ``layouts`` the common part of messages. All values are
 decoded, and encoded again they must give the bytes that were sent. So there is no duplicate name,

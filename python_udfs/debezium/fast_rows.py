@@ -1,4 +1,4 @@
-"""The fast path for unwrapped rows: rows that are alike are decoded together.
+"""The fast path for unwrapped rows: rows of one layout are decoded together.
 
 It takes rows without a schema block that have the same names in the same order, and the same
 keys. A row and key that are decoded and encoded again must give the bytes that were sent. Rows
@@ -353,5 +353,5 @@ _FAST_PATH: Final = FastPath(unwrapped.decode, UnwrappedRows())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-    """``unwrapped.decode`` for many messages, faster the more of them are alike."""
+    """``unwrapped.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 
     @property
     def of_mongodb(self) -> bool:
-        """Whether the images are documents as texts, without names here."""
+        """Whether images are documents kept as text, so the layout lists no field names."""
         return any(name == "collection" for name, _ in self.place)
 
     @property

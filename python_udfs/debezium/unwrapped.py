@@ -168,9 +168,9 @@ def _null(key: envelope.Key, said: dict[str, Any]) -> Event:
             found = "bytes that can't be read" if is_encoded else kind_of(sent)
             found = "one without" if sent == {} else found
             raise BadField(
-                "a null value deletes the row of the Kafka key, which names none: expected an"
-                f" object with the key's columns, got {found}; the transform ExtractField$Key must"
-                " not take it out of one"
+                "a null value deletes the row of the Kafka key, but this key names no row: expected"
+                f" an object with the key's columns, got {found}; remove the transform"
+                " ExtractField$Key, which replaces the object by one of its fields"
             )
         if said.get("op") == "d":
             raise BadField(
@@ -464,7 +464,7 @@ def _occurred_at(root: str, added: dict[str, Any]) -> int | None:
 
 
 def as_envelope(added: dict[str, Any]) -> dict[str, Any]:
-    """Added fields, in an envelope's places."""
+    """The added fields, arranged as in an envelope."""
     fields: dict[str, Any] = {}
     for name, value in added.items():
         if name in _OF_ENVELOPE:

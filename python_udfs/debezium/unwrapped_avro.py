@@ -75,7 +75,7 @@ class AvroRows(Format[fast_rows.Shape, _Layout, fast_rows.Rows]):
         rows = self._rows.layout((), shape)
         key, value = (avro.schema_of(frame) if frame else None for frame in names)
         if value is None or not all(_is_plain(part, name) for name, part in value.node.fields):
-            raise ValueError("what was added is no single value")
+            raise ValueError("an added field is not a single value")
         if any(avro.has_cells(each.node) for each in (key, value) if each is not None):
             raise ValueError("rows that may be of cells")
         rows = rows._replace(
@@ -153,5 +153,5 @@ _FAST_PATH: Final = FastPath(decode, AvroRows())
 
 
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
-    """``decode`` for many messages, faster the more of them are alike."""
+    """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

@@ -85,7 +85,7 @@ class Node:
 
     @property
     def entry(self) -> "tuple[Node, Node] | None":
-        """Key and value, if it is an entry of a map whose keys are no strings."""
+        """Key and value, if it is an entry of a map whose keys are not strings."""
         if self.attributes.get("connect.internal.type") == "MapEntry" or (
             self.name == "io.confluent.connect.avro.MapEntry"
         ):
@@ -258,7 +258,7 @@ class _Writer:
         self._as_connect = as_connect
         self._lines: list[str] = []
         self.paths: list[str] = []
-        """For each line, the path of the value that it reads, from that of its function."""
+        """For each line, the path of the value that it reads, relative to its function's path."""
         self._functions: dict[int, str] = {}
         self._constants: dict[str, Any] = dict(_GLOBALS)
         self._waiting: list[tuple[str, Node]] = []
@@ -490,7 +490,7 @@ _PLACES: Final = tuple(
 
 
 def _long(data: bytes, pos: int, n: int) -> tuple[int, int]:
-    """The rest of an integer of which ``n`` is the first byte."""
+    """The rest of an integer after its first byte, ``n``."""
     for place, endless in _PLACES:
         byte = data[pos]
         pos += 1
@@ -504,7 +504,7 @@ def _long(data: bytes, pos: int, n: int) -> tuple[int, int]:
 
 
 def _long_length(data: bytes, pos: int, n: int) -> tuple[int, int]:
-    """The rest of a length of which ``n`` is the first byte. Raises if it is invalid."""
+    """The rest of a length after its first byte, ``n``. Raises if it is invalid."""
     if n > 127:
         n, pos = _long(data, pos, n)
     if n & 1:

@@ -47,7 +47,7 @@ def load_whole(text: bytes) -> Any:
 def load_key(key: bytes | None) -> tuple[Any, dict[str, Any]]:
     """A Kafka key, and its part of metadata, which is empty without one.
 
-    A key that can't be decoded is no error: it is None, and kept as base64.
+    An undecodable key is not an error: it is None, and kept as base64.
     """
     if not key:
         return None, {}

@@ -22,7 +22,7 @@ def struct_of(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Stru
 
 
 def merged_names(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The merged names of which both are parts, in their order; None if the orders differ."""
+    """The names of both, merged in their order; None if the orders differ."""
     if known == seen or not seen:
         return known
     if not known:

@@ -90,8 +90,9 @@ class Batch(ABC):
 
     @abstractmethod
     def rows(self, made: Layout) -> list[FieldColumn] | None:
-        """The values of each field in the images after the changes, or else before them, of
-        events that have one. None if they can't be read at once, or an image may be partial.
+        """The values of each field: one for each event with an image, from the image after the
+        change or, without one, from that before it. None if they can't be read at once, or an
+        image may be partial.
         """
 
     @abstractmethod

@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
 def taken_apart(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk:
     """Events, with the numbers of lists of their columns' names.
 
-    Raises ``msgspec.DecodeError`` for an image or a key that is no JSON object.
+    Raises ``msgspec.DecodeError`` for an image or a key that is not a JSON object.
     """
     chunk = None if log.former is not None else _fast_path(log, made, batch, names)
     return chunk or _long_way(log, made, batch.changes, names)
@@ -187,7 +187,7 @@ def _hidden(columns: list[FieldColumn], has_after: Sequence[bool]) -> dict[int, 
 
 
 def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Column:
-    """Texts, with those of the image before in place of placeholders."""
+    """Texts, with placeholders replaced by the texts of the image before."""
     if was is None:
         return list(map(said, texts))
     return [

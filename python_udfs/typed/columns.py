@@ -140,7 +140,7 @@ _UNTOLD: Final = {
 }
 _DIGITS: Final = {"float": FLOAT_DIGITS, "double": DOUBLE_DIGITS}
 _SHORTEST_SMALL_NUMBER: Final = 46
-"""The characters of the shortest number without an exponent of which a float makes zero."""
+"""The length of the shortest number without an exponent that becomes zero as a float."""
 
 
 def _values(texts: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -95,7 +95,7 @@ def row_texts_of_many(
 def have_other_key(
     record_keys: Sequence[bytes | None], keys: Sequence[tuple[str, ...]]
 ) -> list[bool]:
-    """For each record key, whether its names are none of these sets; without sets, always False.
+    """For each record key, whether its names are in none of these sets; False without sets.
     A change without a record key counts as having the table's own.
     """
     there = [each for each in record_keys if each is not None]

@@ -19,7 +19,7 @@ _KINDS: Final[dict[str, type]] = {
 
 
 def shipped_array(column: FieldColumn, spec: LogColumn) -> pa.Array:
-    """Values of the column's type; texts (string), if one of them is not a value of it."""
+    """Values of the column's type; strings if any of them does not fit the type."""
     if column.kind is not str and spec.encoding is None:
         try:
             values = _values(column.values, column.kind, spec.type)

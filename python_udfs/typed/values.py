@@ -13,9 +13,9 @@ that is too lenient; so a text has the same value wherever it is typed:
   (``_BLANK``), those up to the space around decimals and floats, but for the digits of floats.
 - Digits of decimals may be those of any script, as Java's ``BigDecimal`` has it.
 - Floats are Java's: with a suffix (``1d``), in hexadecimal (``0x1p3``), infinities and NaN in
-  Spark's spellings too (``inf``). A number beyond the type is no infinity, and one that is too
-  small for it no zero. 17 digits tell each double from all others, 9 each float: a number of more
-  is another one, but for floats that are written as doubles.
+  Spark's spellings too (``inf``). A number beyond the type does not become infinity, and one that
+  is too small for it does not become zero. 17 digits distinguish all doubles, 9 digits all floats:
+  a number with more is another one, except for floats that are written as doubles.
 - Dates and times have the shape of ISO 8601, years four digits or more and a sign if they like.
   The calendar is the Gregorian one for all years, with a year 0. A time with a zone has seconds.
 """
@@ -103,8 +103,8 @@ def decimal_digits(type: str) -> tuple[int, int]:
     digits = (int(found[1] or 10), int(found[2] or 0)) if found else (0, 0)
     if not 1 <= digits[0] <= MOST_DIGITS or digits[1] > digits[0]:
         raise ValueError(
-            f"{type!r} is no decimal type: write decimal(precision,scale), like decimal(12,2), with"
-            f" {MOST_DIGITS} digits at most"
+            f"{type!r} is not a decimal type: write decimal(precision,scale), like decimal(12,2),"
+            f" with {MOST_DIGITS} digits at most"
         )
     return digits
 

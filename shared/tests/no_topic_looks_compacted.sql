@@ -1,8 +1,8 @@
 {{ config(severity="warn") }}
 
 {% set payloads = {"payloads": source("bronze", "raw_payloads")} %}
--- In a compacted topic a tombstone may be all that is left of a delete: where nobody says that the
--- topic is one, its row stays.
+-- In a compacted topic a tombstone may be all that is left of a delete: if the topic is not marked
+-- compacted, the row stays.
 select
     topic,
     tombstones,

@@ -14,7 +14,7 @@ import hashlib
 import os
 import statistics
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -23,9 +23,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from dbt_lakehouse.spark.functions import BatchFunction, decode_payload_batch
-from dbt_lakehouse.spark.payload_functions import PAYLOAD_FUNCTIONS
-from python_udfs import registry
+from dbt_lakehouse.spark import payload_functions
+from dbt_lakehouse.spark.functions import SQL_FUNCTIONS, BatchFunction, decode_payload_batch
 from tools.benchmarks.decoders import arrow_batches, decode_batches, usual_stream
 from tools.benchmarks.lake import BenchmarkLake, write_project
 from tools.benchmarks.measuring import Figure, Options, medians, returned_seconds, wall_seconds
@@ -122,7 +121,7 @@ def _kept(function: BatchFunction, folder: Path) -> BatchFunction:
     the same in length, first and last row. What it is given beside these is as it is written.
     """
 
-    @wraps(function)
+    # Without the function's name: Spark's workers would import the function by it.
     def kept(*given: Any) -> pa.Array:
         arrays = [each for each in given if isinstance(each, pa.Array)]
         others = [each for each in given if not isinstance(each, pa.Array)]
@@ -153,8 +152,11 @@ def _of_decoders(source: Source, options: Options) -> Figure:
     pipelines = Pipelines(source, folder)
     seconds: dict[bool, list[float]] = {False: [], True: []}
     # Whoever opens the session registers them anew.
-    kept = {name: _kept(function, made) for name, function in PAYLOAD_FUNCTIONS.items()}
-    with patch.dict(PAYLOAD_FUNCTIONS, kept):
+    kept = {
+        function.__name__: _kept(function, made)
+        for function in (payload_functions.log_events_batch, payload_functions.other_events_batch)
+    }
+    with patch.dict(vars(payload_functions), kept):
         # The second one keeps what the others are to hand out.
         for warm_up in (pieces[:3], at_once):
             pipelines.load(warm_up, ours_first=True)
@@ -180,7 +182,7 @@ def measure(options: Options) -> list[Figure]:
     decoded = lake.decoded("payloads")
     spark = lake.open_session()
     spark.sql("create namespace if not exists lake.silver")
-    returns = registry.SQL_FUNCTIONS["decode_payload"].returns
+    returns = SQL_FUNCTIONS["decode_payload"].returns
     # By the function's type hints; PySpark's own stubs know only the form that warns of it.
     make_udf: Any = arrow_udf
     spark.udf.register("ready_events", make_udf(_ready_events, returns))

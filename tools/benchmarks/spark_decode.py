@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
+from dbt_lakehouse.spark.functions import SQL_FUNCTIONS
 from python_udfs import registry
 from tools.benchmarks.decoders import arrow_batches, decode_batches, usual_stream
 from tools.benchmarks.lake import BenchmarkLake, write_project
@@ -90,7 +91,7 @@ def read_payloads(spark: SparkSession, folder: Path, shape: str, options: Option
 
 def _aerospike(spark: SparkSession, decoded: str, options: Options) -> list[Figure]:
     read_payloads(spark, options.folder, "aerospike", options)
-    returns = registry.SQL_FUNCTIONS["decode_payload"].returns
+    returns = SQL_FUNCTIONS["decode_payload"].returns
     spark.udf.register("decode_in_rows", udf(_decode_in_rows, returns, useArrow=False))
     stream = usual_stream(SHAPES["aerospike"], options)
     batches = arrow_batches(SHAPES["aerospike"], stream, True)

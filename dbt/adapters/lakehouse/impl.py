@@ -215,7 +215,7 @@ class LakehouseAdapter(SparkAdapter):
                 self.connections.leave_report(error)
         if interrupted:
             raise DbtRuntimeError(
-                "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
+                "interrupted: Spark's jobs were cancelled, what was committed is complete, and the"
                 " next run goes on from there"
             ) from None
 

@@ -1,8 +1,8 @@
 {#
   The newest truncates of a run, one per source table: those among rows of a log, and remembered
-  ones. For a log of several source tables, also the earliest new one of each: a later one leaves a
-  row alone that belongs to another table by then, but that row may rest on rows that the earliest
-  one deleted.
+  ones. For a log of several source tables, also the earliest new one of each: a later one spares
+  a row that belongs to another table by then, but that row may rest on rows that the earliest one
+  deleted.
 
   Arguments:
       fold: the Fold.

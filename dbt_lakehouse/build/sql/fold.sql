@@ -1,7 +1,8 @@
 {#
   The fold itself, from a relation of events to a CTE `states`: one row per key with the columns of
-  the last applied event, `_max_occurred_at`, `_position`, `_lh_is_state` (whether that is no
-  event), `_lh_live`, and for those who build the table
+  the last applied event, `_max_occurred_at`, `_position`, `_lh_is_state` (whether it is a known
+  state instead of an event), `_lh_live` (false after a delete, truncate or expiry: the row is
+  absent from gold), and for building the table
 
       _lh_null_position   of the newest event without a time
       _lh_late_events     how many were older than one before them in the log
@@ -14,8 +15,8 @@
       _lh_is_reinserted   whether several different rows were inserted without as many deletes in
                           between, which is impossible for a real key
 
-  A key whose events are all older than a truncate that they come behind has no applied event: it is
-  not live, and has no `_position`.
+  If all of a key's events follow a truncate in the log but are older than it, none is applied: the
+  key is not live, and has no `_position`.
 
   A column that an event leaves unchanged keeps the value of the last event that has one; a delete
   sets it to null. If images are partial and the table is ordered by source time, a late event is
@@ -85,8 +86,8 @@ judged as (
     select
         *,
         {% if fold.order_by_source_time %}
-        -- Late: both times known, and an event before this one in the log has the newer. That
-        -- rejected events count too makes no difference: they never have the newest time.
+        -- Late: both times are known, and an earlier event in the log has a newer time. Rejected
+        -- events may count too: they never have the newest time.
         _lh_is_state or coalesce(
             _lh_guard_time >= {{ newest_before }},
             true

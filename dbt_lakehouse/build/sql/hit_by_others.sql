@@ -1,8 +1,8 @@
 {#
   The keys of a namespace's gold table whose row has expired, or is hit by a new delete without a
-  set; and the absent keys that such a delete may bring back. That takes an event without a time,
-  which is always applied: of what came behind it, the delete makes older events late, and one of
-  these may have deleted the row.
+  set; and the absent keys that such a delete may bring back. This needs an event without a time,
+  which is always applied: the delete makes some later events late, and one of these may have
+  deleted the row.
 
   Arguments:
       gold: the gold table, to select from.

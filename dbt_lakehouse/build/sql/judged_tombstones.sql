@@ -84,8 +84,8 @@ compared as (
             when {{ tombstone_parts.names_table('named_schema', 'source.table')
                 | indent(12) }} then true
             when newest.schema_name is not null then named_schema = newest.schema_name
-            -- Rows whose messages have no schema: another table's name is none of this one. A
-            -- router calls all keys of its topic as the topic is called.
+            -- Rows whose messages have no schema: another table's name does not mean this table. A
+            -- router gives all keys of its topic the topic's name.
             when has_several_tables and source.table is not null and named_schema <> topic
                 then false
         end as is_meant

@@ -1,5 +1,5 @@
 {#
-  The open versions, as state events, and the new events of their keys; in the columns of
+  The open versions, as state events, and the new events of their keys. The columns are those of
   event_parts.log_events.
 
   Arguments:

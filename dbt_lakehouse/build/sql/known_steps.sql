@@ -1,6 +1,6 @@
 {#
-  The rows of a table without a key that the news names, each copy as the step that added it, and
-  the steps of the news; in the columns of event_parts.row_steps.
+  The rows that the new steps name, in a table without a key, each copy as the step that added it;
+  and the new steps. The columns are those of event_parts.row_steps.
 
   Arguments:
       fold: the Fold.

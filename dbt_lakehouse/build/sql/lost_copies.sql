@@ -1,5 +1,5 @@
 {#
-  The number of rows of a table without a key that the log does not give, up to the newest event
+  The number of rows of a table without a key that the log does not yield, up to the newest event
   with a row in the table.
 
   Arguments:

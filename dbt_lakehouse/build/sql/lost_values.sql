@@ -17,7 +17,7 @@ inner join (
             {% endfor %}
         ) as _lh_unsaid
     from {{ log }}
-    where _operation in ('snapshot', 'insert', 'update', 'upsert')
+    where _operation in ({{ operations_with_row }})
     group by {{ key | join(', ') }}
 ) as said using ({{ key | join(', ') }})
 where

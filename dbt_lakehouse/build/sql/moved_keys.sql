@@ -1,6 +1,6 @@
 {#
-  The keys of rows of a log that its source orders which have got a place, or another one, since a
-  model has read the log (source_places.py); all keys if it is a truncate that has got one.
+  The keys of the rows whose place in the source's order was set or changed since a model read the
+  log (source_places.py); all keys if a truncate's place was.
 
   Arguments:
       log: the log, to select from.

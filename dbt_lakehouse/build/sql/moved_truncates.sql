@@ -1,6 +1,6 @@
 {#
-  The truncates of a log that its source orders which have got a place, or another one, since a
-  model has read the log (source_places.py).
+  The truncates whose place in the source's order was set or changed since a model read the log
+  (source_places.py).
 
   Arguments:
       log: the log, to select from.

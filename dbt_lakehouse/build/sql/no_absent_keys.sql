@@ -1,5 +1,5 @@
 {#
-  The record keys of rows of a gold table that have expired, or are remembered as absent since a
+  The record keys of a gold table's rows that have expired, or that are remembered as absent after a
   later event.
 
   Arguments:

@@ -1,5 +1,5 @@
 {#
-  The new truncates of a log that its source orders, to select from, with the places that they got
+  The new truncates of a log in its source's order, to select from, with the places that they got
   in the log after they were appended (source_places.py).
 
   Arguments:

@@ -13,7 +13,7 @@ from dbt_lakehouse.commands.explain import (
     messagepack,
     rows,
 )
-from dbt_lakehouse.commands.explain.guess import Guess, guess
+from dbt_lakehouse.commands.explain.guess import AEROSPIKE_AVRO, MONGODB, Guess, guess
 from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Node, Tree, located
 from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
@@ -30,10 +30,8 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 
 _MESSAGEPACK: Final = "aerospike_messagepack"
-_AEROSPIKE_AVRO: Final = "aerospike_avro"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
-_MONGODB: Final = "mongodb_json"
 # Formats of records, alone or in batches, in which trailing commas are allowed.
 _AEROSPIKE_JSON: Final = {
     "aerospike_json": aerospike.name_json,
@@ -90,7 +88,7 @@ def _key_tree(format_name: str, key: bytes, events: Sequence[Event], limits: Lim
             avro.name_key(tree.root, key, events)
         elif format_name == _MAXWELL:
             rows.name_maxwell_key(tree.root, events)
-        elif format_name == _MONGODB:
+        elif format_name == MONGODB:
             change_streams.name_key(tree.root, key, events)
         else:
             debezium.name_key(tree.root, key, events)
@@ -116,7 +114,7 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             aerospike.name_messagepack(tree.root, events)
         elif format_name in _AEROSPIKE_JSON:
             _AEROSPIKE_JSON[format_name](tree.root, events)
-        elif format_name == _AEROSPIKE_AVRO:
+        elif format_name == AEROSPIKE_AVRO:
             record = avro.value_of(tree.root)
             if record is not None:
                 aerospike.name_flat_json(record, events)
@@ -126,7 +124,7 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             _ROWS[format_name](tree.root, events)
         elif format_name in (_MAXWELL, _CANAL):
             rows.name_message(format_name, tree.root, events)
-        elif format_name == _MONGODB:
+        elif format_name == MONGODB:
             change_streams.name_value(tree.root, value, events)
         elif format_name in UNWRAPPED_FORMATS:
             rows.name_unwrapped(tree.root, value, events)

@@ -15,8 +15,8 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 _JSON_STARTS: Final = (b"{", b"[", b'"')
 _USUAL: Final = "debezium_json"
 """The format of a message that would fit any."""
-_MONGODB: Final = "mongodb_json"
-_AEROSPIKE_AVRO: Final = "aerospike_avro"
+MONGODB: Final = "mongodb_json"
+AEROSPIKE_AVRO: Final = "aerospike_avro"
 # The field `msg` in Avro: the doubled length, and the text.
 _MSG: Final = re.compile(b"\x0awrite|\x0cdelete")
 
@@ -75,7 +75,7 @@ def _by_shape(value: bytes) -> str:
         if text.startswith(b"[") or b'"msg"' in text:
             return "aerospike_json"
         if all(name in text for name in (b"operationType", b"_data")):
-            return _MONGODB
+            return MONGODB
         if all(name in text for name in (b'"database"', b'"table"', b'"type"')):
             return "canal_json" if b'"isDdl"' in text else "maxwell_json"
         if all(name in text for name in (b'"metadata"', b'"record-type"')):
@@ -84,7 +84,7 @@ def _by_shape(value: bytes) -> str:
             return "cockroachdb_json"
         return _USUAL
     if text[:1] == b"\0" and len(text) >= 5:
-        return _AEROSPIKE_AVRO if _MSG.search(text) else "debezium_avro"
+        return AEROSPIKE_AVRO if _MSG.search(text) else "debezium_avro"
     # Only MessagePack begins like this, and it is the best way to show what no format fits.
     return "aerospike_messagepack" if text[:1] > b"\x7f" else _USUAL
 
@@ -103,7 +103,7 @@ def _closeness(format_name: str, event: Event) -> int:
         return 2 if "namespace" in source and connector is None else 0
     if format_name == "arcion_json":
         return 2 if isinstance(connector, str) and connector.isupper() else 0
-    if format_name == _MONGODB:
+    if format_name == MONGODB:
         # In all other formats a null value is a tombstone.
         return 2 if event.operation in (DELETE, MESSAGE) else 1
     return 1

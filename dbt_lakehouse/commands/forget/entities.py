@@ -109,7 +109,7 @@ def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
             f" {', '.join(known) or 'none'}"
         )
     if fold_of_model(graph, node).keyless:
-        raise ConfigurationError(f"{name} has no key, so nothing tells whose its rows are")
+        raise ConfigurationError(f"{name} has no key, so nothing identifies the rows to forget")
     return node
 
 

@@ -117,7 +117,7 @@ def _empty_payloads(spark: SparkSession) -> None:
 
 
 def _clear_events(spark: SparkSession, other_events: Table) -> None:
-    """Keep the place of each event, as that of a message that changes nothing. That includes
+    """Keep the place of each event, as a message that changes nothing. That includes
     events that a change log has taken, since it does not have them any more.
     """
     cleared = ", ".join(f"{column} = null" for column in _CLEARED)

@@ -141,7 +141,9 @@ def _typed_keys(
     ).localCheckpoint()
     for column in entity.key:
         if not typed.where(col(column).isNull()).isEmpty():
-            raise UnusableKeyError(f"--key: a value of {column.lstrip('_')} is no {types[column]}")
+            raise UnusableKeyError(
+                f"--key: a value of {column.lstrip('_')} is not of type {types[column]}"
+            )
     return typed.distinct()
 
 
@@ -353,7 +355,7 @@ def _forms(value: Any) -> list[Any]:
 
 
 def _is_row_key(entity: Entity) -> str:
-    """An SQL condition that an event's message key is that of its row: not a part of it, and not
+    """An SQL condition that an event's message key is its row's key: not a part of it, and not
     shared by many rows like Arcion's "default".
     """
     if entity.namespace:

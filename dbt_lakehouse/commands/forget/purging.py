@@ -44,7 +44,7 @@ class Purged(NamedTuple):
 def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
     """Leave only files with a table's current rows.
 
-    ``readers`` are the tables with a mark on it, and what they want of it. Each step can be
+    ``readers`` are the tables with a mark on it, with their conditions. Each step can be
     repeated. Raises ``PurgeError``.
     """
     refs = set(tables.load(spark, table.label).refs().keySet()) - {"main"}

@@ -40,8 +40,8 @@ def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
     url_safe = [name for name, column in profile.columns.items() if column.values.is_base64_url]
     if url_safe:
         yield (
-            f"{', '.join(url_safe)}: base64 as of binary.handling.mode=base64-url-safe. So shipped,"
-            " a large value that an update has left as it was comes as null, and gold loses it:"
+            f"{', '.join(url_safe)}: base64 as of binary.handling.mode=base64-url-safe. In this"
+            " mode, a large value that an update left as it was comes as null, and gold loses it:"
             " give the connector the mode bytes or hex"
         )
     # Only PostgreSQL's connector has these types of them.
@@ -60,12 +60,12 @@ def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
     if snapshots > 1:
         yield (
             f"there are {snapshots} snapshots of it: a row that was deleted between two of them"
-            " stays in gold, for no message says so: if they were of the whole table, declare"
+            " stays in gold, since no message says so: if they were of the whole table, declare"
             " reconcile_snapshots=true in its log (docs/current-state.md)"
         )
     if profile.formats & set(UNWRAPPED_FORMATS):
         yield (
-            "a TRUNCATE is not in the topic, for ExtractNewRecordState drops it, so rows stay. Of a"
-            " source that truncates take envelopes, without the transform, and give the connector"
+            "the topic has no TRUNCATE, because ExtractNewRecordState drops it, so rows stay. If"
+            " the source truncates, send envelopes, without the transform, and give the connector"
             " skipped.operations=none"
         )

@@ -79,7 +79,7 @@ def keys_in(path: Path) -> dict[str, list[str]]:
         raise GenerateError(f"--keys {path} can't be read: {error.strerror}") from error
     except (YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
-        raise GenerateError(f"--keys {path} is no YAML: {reason}; {wanted}") from error
+        raise GenerateError(f"--keys {path} is not YAML: {reason}; {wanted}") from error
     if not isinstance(held, dict):
         raise GenerateError(f"--keys {path}: {wanted}")
     keys = {}

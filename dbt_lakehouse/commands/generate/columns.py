@@ -68,7 +68,7 @@ def table_of(
 
 def broken_type(profile: TableProfile, column: Column) -> str | None:
     """The number or boolean that a table's schema blocks declare for a column in which the source
-    sent text all the same; None for another column. NaN and infinity are no such text. Documents
+    sent text all the same; None for another column. NaN and infinity don't count. Documents
     have no blocks: there a field may have values of several types.
     """
     if not profile.schemas:

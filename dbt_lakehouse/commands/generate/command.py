@@ -116,7 +116,7 @@ def _check(options: Options) -> None:
         raise GenerateError("generate needs a topic: --topic NAME")
     if options.name is not None and not naming.MODEL_NAME.fullmatch(options.name):
         raise GenerateError(
-            f"--name {options.name}: a model's name is of lower-case letters, digits and"
+            f"--name {options.name}: a model's name has lower-case letters, digits and"
             " underscores, and begins with a letter"
         )
 
@@ -135,7 +135,7 @@ def choose_formats(
         if listed is None:
             found = _format_of(suggested(topic), topic, options)
             chosen.unlisted[topic] = found.format
-            chosen.why.append(f"topic {topic} is {found.format}: {found.why}")
+            chosen.why.append(f"topic {topic} is {found.format}, {found.why}")
             listed = Formats.only(found.format)
         elif options.format not in (None, *listed.names):
             raise GenerateError(
@@ -187,7 +187,7 @@ def _compaction(
     }
     for topic in scan.looks_compacted(spark, unsaid) if unsaid else ():
         notes.append(
-            f"topic {topic} looks compacted: tombstones stand behind missing offsets, without the"
+            f"topic {topic} looks compacted: tombstones follow missing offsets, without the"
             " deletes of their keys, so rows stay. If it is, write `compacted: true` into its entry"
             f" in vars.topics of {PROJECT_FILE}; if not, `false`"
         )

@@ -7,7 +7,7 @@ ships such an update as a delete and an insert.
     {"customer":7}  c  {"id":1,"customer":7}
     {"customer":7}  c  {"id":2,"customer":7}      two rows of one key
 
-Messages come at least once, so a repeated insert is no evidence. Nor is an insert of a source
+Messages come at least once, so a repeated insert is not evidence. Nor is an insert of a source
 whose inserts are upserts. Rows of a snapshot are compared within that snapshot: with the same
 place in the source's log.
 

@@ -40,8 +40,6 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 from python_udfs.typed.images import is_of_document
 
-ROW_OPERATIONS: Final = CHANGES - {DELETE, TRUNCATE}
-"""Operations after which a row exists."""
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _MAX_PARTS: Final = 64
 _MAX_EVIDENCE: Final = 8

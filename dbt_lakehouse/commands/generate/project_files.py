@@ -71,7 +71,7 @@ class ProjectFiles:
                     return candidate
             except documents.YAMLError as error:
                 first_line = str(error).splitlines()[0]
-                raise GenerateError(f"{self.shown(candidate)} is no YAML: {first_line}") from None
+                raise GenerateError(f"{self.shown(candidate)} is not YAML: {first_line}") from None
         return None
 
     def shown(self, path: Path) -> str:

@@ -16,7 +16,6 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
     NO_TIME,
-    ROW_OPERATIONS,
     Position,
     TableId,
     TopicProfile,
@@ -31,6 +30,7 @@ from dbt_lakehouse.runs.marks import HistoryLost, Reading, marks_of, reading
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.spark.functions import BatchFunction
 from dbt_lakehouse.texts import counted
+from python_udfs.core.events import WITH_ROW
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
@@ -237,7 +237,7 @@ def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list
         format_name = formats[topic].of(key, value, pairs)
         if format_name is not None and format_name not in NULL_DELETES:
             events = decode_payload(format_name, bytes(key), bytes(value))
-            if any(event.operation in ROW_OPERATIONS for event in events):
+            if any(event.operation in WITH_ROW for event in events):
                 found.add(topic)
     return sorted(found)
 
@@ -294,17 +294,17 @@ def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion 
             return None
     if 2 * len(telling) <= len(payloads):
         return None
-    looked_at = f"the {counted(len(payloads), 'message')} looked at"
+    read = f"the {counted(len(payloads), 'message')} read"
     if len(telling) < len(payloads):
-        looked_at = f"{len(telling)} of {looked_at}, and the others show no format"
+        read = f"{len(telling)} of {read}; the others show no format"
     if len(fitting) == 1:
-        return Suggestion(fitting[0], f"no other format decodes {looked_at}")
+        return Suggestion(fitting[0], f"as no other format decodes {read}")
     if not _FAMILY.issuperset(fitting):
         return None
     dialects = {name for _, value in telling if (name := _dialect(value)) is not None}
     if len(dialects) != 1:
         return None
-    return Suggestion(dialects.pop(), f"so say the source blocks of {looked_at}")
+    return Suggestion(dialects.pop(), f"according to the source blocks of {read}")
 
 
 def _formats_shown(among: Iterable[str], payload: tuple[bytes | None, bytes]) -> list[str]:

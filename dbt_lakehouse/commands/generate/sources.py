@@ -126,7 +126,7 @@ def _expressions(text: str) -> Iterator[Span]:
             elif kind == "variable_end":
                 yield Span(start, position - len(value))
     except TemplateSyntaxError as error:
-        raise Unreadable(f"it is no Jinja: {error.message}") from None
+        raise Unreadable(f"it is not valid Jinja: {error.message}") from None
 
 
 def _call(text: str, start: int, end: int, macro: str) -> Call:
@@ -309,7 +309,7 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
     if node is None:
         return
     if not isinstance(node, ast.Dict):
-        raise ValueError(f"{argument} is no dict")
+        raise ValueError(f"{argument} is not a dict")
     for name, value in zip(node.keys, node.values, strict=True):
         if name is None:
             raise ValueError(f"{argument} takes another dict")
@@ -352,5 +352,5 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
 def _gold_model(path: Path, call: Call) -> GoldModel:
     log = call.positional[0] if len(call.positional) == 1 else None
     if not isinstance(log, ast.Call) or len(log.args) != 1:
-        raise Unreadable("its argument is no ref of a change log")
+        raise Unreadable("its argument is not a ref of a change log")
     return GoldModel(path.stem, path, _literal(log.args[0]), call.literal("columns"))

@@ -106,8 +106,8 @@ def _parts_fit(type_name: str, values: Values, is_declared: bool) -> bool:
 def observed_type(values: Values, *, temporal: bool = True) -> str:
     """The narrowest type that holds the values; string for no value and for a mixture.
 
-    ``temporal``: enough text in the form of dates and times counts as such. Where one value would
-    do (keys, parts of arrays and objects), text stays text.
+    ``temporal``: enough text in the form of dates and times counts as such. For keys and nested
+    parts, where one value would be enough, text stays text.
     """
     if not values.count or values.opaque:
         return "string"
@@ -223,7 +223,7 @@ def common_type(declared: Iterable[str | None]) -> str:
 
 
 def is_plain(type_name: str) -> bool:
-    """Whether it is the type of numbers or booleans, of which no value is a text."""
+    """Whether it is a type of numbers or booleans, whose values are never text."""
     return type_name == "boolean" or _is_numeric(type_name)
 
 

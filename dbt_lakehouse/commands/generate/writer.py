@@ -103,8 +103,8 @@ class Writer:
             raise GenerateError(f"{report.tables[0].source}: {report.tables[0].error}")
 
     def _refuse_several_topics(self, table: TableId, log: ChangeLog | None) -> None:
-        """Rows that name no table belong to their topic's table, so those of two topics are of
-        two tables.
+        """Rows that name no table belong to their topic's table, so rows of two topics
+        belong to two tables.
         """
         topics = sorted(self._tables[table].topics)
         if table.table is not None or table.is_aerospike or len(topics) == 1:

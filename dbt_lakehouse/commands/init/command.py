@@ -116,7 +116,7 @@ def _refuse_project(folder: Path) -> None:
     found = [name for name in _OF_PROJECTS if os.path.lexists(folder / name)]
     if found:
         raise ConfigurationError(
-            f"{folder} has a dbt project already ({', '.join(found)}), and init changes none:"
+            f"{folder} has a dbt project already ({', '.join(found)}), and init never changes one:"
             " docs/package.md says what to add to it; a new folder gets a project of its own"
         )
 
@@ -166,8 +166,9 @@ def _project_name(choice: Choice) -> str:
     if choice.name is not None:
         if not _is_name(choice.name):
             raise ConfigurationError(
-                f"--name {choice.name!r}: a project's name is of lower-case letters, digits and"
-                f" underscores, begins with no digit, and is none of {', '.join(sorted(_TAKEN))}"
+                f"--name {choice.name!r}: a project's name has lower-case letters, digits and"
+                " underscores, doesn't begin with a digit, and is not one of"
+                f" {', '.join(sorted(_TAKEN))}"
             )
         return choice.name
     name = re.sub(r"[^a-z0-9_]+", "_", choice.folder.resolve().name.lower()).strip("_")

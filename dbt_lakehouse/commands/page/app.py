@@ -125,7 +125,7 @@ def _given(fields: Mapping[str, str], *names: str) -> dict[str, str]:
 def _number(name: str, text: str) -> int:
     """Raises ``ConfigurationError``."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
-        raise ConfigurationError(f"{name}: {text!r} is no whole number")
+        raise ConfigurationError(f"{name}: {text!r} is not a whole number")
     return int(text)
 
 

@@ -50,7 +50,7 @@ _SPAN: Final = timedelta(hours=1)
 
 
 class Answered(NamedTuple):
-    """The rows of a query, as far as they are shown."""
+    """The rows of a query that are shown."""
 
     names: Sequence[str]
     numeric: Sequence[bool]
@@ -152,7 +152,7 @@ class Lake:
         Raises ``ConfigurationError``.
         """
         if table not in self.tables():
-            raise ConfigurationError(f"{table!r} is no table of {self.place.gold}")
+            raise ConfigurationError(f"{table!r} is not a table of {self.place.gold}")
         if not self._explaining.acquire(blocking=False):
             raise ConfigurationError("another row is being explained: ask again when that is done")
         try:

@@ -39,10 +39,10 @@ from dbt_lakehouse.lake.iceberg import catalog_of
 from dbt_lakehouse.session.opening import XML_ACCESS, has_ended, open_to_read
 from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.session.troubles import error_text
+from dbt_lakehouse.spark.functions import SQL_FUNCTIONS
 from dbt_lakehouse.spark.java import compiled
 from dbt_lakehouse.spark.jvm import java_array, java_class, java_session, scala_object
 from dbt_lakehouse.telling import tell
-from python_udfs.registry import SQL_FUNCTIONS
 
 # How often the listed tables are updated.
 _LISTING_SECONDS: Final = 5.0

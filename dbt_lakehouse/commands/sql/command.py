@@ -91,6 +91,6 @@ def moment(text: str | None) -> datetime | None:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigurationError(
-            f"{text!r} is no time: write 2026-11-21, or 2026-11-21 07:30:00, which is UTC"
+            f"{text!r} is not a time: write 2026-11-21, or 2026-11-21 07:30:00, which is UTC"
         ) from error
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -114,7 +114,7 @@ def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | No
 
 
 def _read(events: Sequence[Event]) -> list[Change]:
-    """The changes with which gold has been built; empty if none of them is of the key alone."""
+    """The changes that gold was built from; empty if no read event is the key's own."""
     read = [event for event in events if event.is_read]
     return [event.change for event in read] if any(event.is_own for event in read) else []
 
@@ -228,9 +228,9 @@ def differences(state: State | None, actual: Sequence[State], columns: Sequence[
     if len(actual) > 1:
         return [f"gold has {len(actual)} rows of the key"]
     if state is None or not is_live:
-        return ["gold has a row, and must have none"] if actual else []
+        return ["gold has a row, but must not have one"] if actual else []
     if not actual:
-        return ["gold has no row, and must have one"]
+        return ["gold has no row, but must have one"]
     (row,) = actual
     wanted = [*zip(columns, state.values, strict=True), *_technical(state)]
     held = [*zip(columns, row.values, strict=True), *_technical(row)]

@@ -134,7 +134,7 @@ def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
     (typed,) = rows_of(reader, f"select {', '.join(literals)}")
     for name, kind, value in zip(names, types, typed, strict=True):
         if value is None:
-            raise UnusableKeyError(f"--key: a value of {name} is no {kind}")
+            raise UnusableKeyError(f"--key: a value of {name} is not of type {kind}")
     if table.hashed:
         hash_as(table.log, reader.look_at(reader.known(table.log)))
         literals = [

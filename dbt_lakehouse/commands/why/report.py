@@ -22,7 +22,7 @@ FATES: Final = {
     "late_in_place": "late: put in its place",
     "truncate": "empties the table",
     "before_truncate": "before a truncate",
-    "other_table": "none of its own: of another source table",
+    "other_table": "not its own: of another source table",
     UNREAD: "not read yet: next dbt run",
 }
 """The fates of an event as text."""
@@ -106,7 +106,7 @@ class Told:
 
     @property
     def is_left_over(self) -> bool:
-        """Whether it is a delete of which compaction has left a tombstone."""
+        """Whether it is a delete of which compaction has left only a tombstone."""
         said = None if self.decoded is None else self.decoded["operation"]
         return self.operation == "delete" and said == "tombstone"
 

@@ -197,7 +197,7 @@ def _other_topics(
 def _unlike_landed(
     spark: SparkSession, settings: KafkaSettings, doubtful: Sequence[Range]
 ) -> dict[str, DataLossError]:
-    """The topics of which Kafka no longer holds the last landed messages."""
+    """The topics whose last landed messages Kafka no longer holds."""
     found = _comparisons(spark, settings, doubtful)
     others: dict[str, DataLossError] = {}
     for each in doubtful:

@@ -65,8 +65,8 @@ def message_at(
     if not messages:
         held = ", ".join(f"{log.start} to {log.end - 1} in {log.partition}" for log in logs)
         raise ConfigurationError(
-            f"Kafka has no offset {offset} of {topic}: it has offsets {held or 'of none'}, without"
-            " those that it has compacted away"
+            f"Kafka has no offset {offset} of {topic}: it has offsets {held or 'of no partition'},"
+            " except those that it has compacted away"
         )
     return messages[0]
 

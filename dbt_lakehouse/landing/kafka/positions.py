@@ -8,7 +8,8 @@ rollback, expired snapshots), the run reads all of bronze. It can be dropped at 
 A partition's ``next_offset`` is the first offset that may be missing: everything before it is in
 bronze, was removed by Kafka (compaction, aborted transactions) or is in ``bronze.kafka_gaps``.
 Rows at and behind it can exist, from a run that was killed after its append, or from captures. If
-they leave no hole they move it; otherwise messages read from there on are compared with them.
+these rows leave no gap, they advance ``next_offset``; otherwise messages read from there on are
+compared with them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

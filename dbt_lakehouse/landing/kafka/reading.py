@@ -144,7 +144,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
 
 
 def without_landed(rows: DataFrame, partitions: Mapping[tuple[str, int], Position]) -> DataFrame:
-    """The rows that bronze lacks, for partitions of which it holds some."""
+    """The rows that bronze lacks, for partitions of which it already holds rows."""
     overlaps = [
         f"(topic = {sql_text(topic)} and partition = {partition}"
         f" and offset >= {position.next_offset})"

@@ -23,8 +23,7 @@ _COLUMNS = (
 
 def read_status(spark: SparkSession, source: KafkaSource) -> list[dict[str, object]]:
     """A row for each partition: as in ``bronze.topic_partitions``, with the stream that lands it,
-    and the reason if the topic has stalled. A topic of which nothing is known has a row without a
-    partition.
+    and the reason if the topic has stalled. An unknown topic has a row without a partition.
 
     Raises ``KafkaError`` and ``ConfigurationError``.
     """

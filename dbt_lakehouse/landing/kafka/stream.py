@@ -348,7 +348,7 @@ class _Stream:
         raise_stalled(prepare(self._spark, self._source, accept_loss=False).stalled, self._stalled)
         raise KafkaError(
             f"streaming from {self._source.settings.servers} failed: {error_text(cause)}."
-            " What has landed is whole: start again to go on"
+            " What has landed is complete: start again to go on"
         ) from cause
 
 

@@ -175,7 +175,7 @@ def typed_rows(*columns: Sequence[str | None]) -> list[dict[str, Any]]:
 
 
 def test_one_row_of_a_change_log_fails() -> None:
-    """A row image that is no JSON gives nothing but a misfit, and costs no other row anything.
+    """A row image that is not JSON gives nothing but a misfit, and costs no other row anything.
     Text that is no image before the change may be another key, and costs nothing at all.
     """
     images = ['{"id":1,"a":"x"}', "no JSON", '{"id":1', "[1]", '{"id":2,"a":null}', None]

@@ -445,7 +445,7 @@ def test_new_events_of_the_key_make_a_new_row(told: Told, monkeypatch: pytest.Mo
     assert lake.sql(rest_of_it)
     answer = told.why("orders", order_id=NUMBER)
     assert [event.message for event in answer.events] == ["forgotten"]
-    assert answer.differences == ["gold has no row, and must have one"]
+    assert answer.differences == ["gold has no row, but must have one"]
     assert "`lakehouse forget` has broken off" in answer.text()
     assert told.forget("orders", {"order_id": NUMBER}).records == 1
     assert not lake.sql(rest_of_it)
@@ -468,9 +468,9 @@ def test_a_full_refresh_gives_the_same(told: Told) -> None:
     ("table", "key", "message"),
     [
         ("orders", "7", "--key: expected a JSON object with order_id"),
-        ("orders", "{", "--key is no JSON: expected a JSON object with order_id"),
+        ("orders", "{", "--key is not JSON: expected a JSON object with order_id"),
         ("orders", '{"id": 7}', "--key: expected a JSON object with order_id, and nothing else"),
-        ("orders", '{"order_id": "x7"}', "--key: a value of order_id is no bigint"),
+        ("orders", '{"order_id": "x7"}', "--key: a value of order_id is not of type bigint"),
         ("orders", '{"order_id": 7.5}', "--key: a value of order_id only fits bigint rounded"),
         ("orders", '{"order_id": 7, "order_id": 8}', "--key: a name comes twice, expected a JSON"),
         ("profiles", '{"digest": "x", "_digest": "y"}', "--key: a name comes twice"),

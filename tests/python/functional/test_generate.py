@@ -1785,7 +1785,7 @@ def test_a_source_that_grows(built: World) -> None:
         (["shop.cdc"], {"table": "links"}, r"ambiguous: it may be archive.public.links, shop"),
         (["shop.cdc"], {"name": "x"}, r"--name is for one table: add --table"),
         (["shop.cdc"], {"key": ["x"]}, r"--key is for one table: add --table"),
-        (["aero.json"], {"name": "No-Name"}, r"--name No-Name: a model's name is of lower-case"),
+        (["aero.json"], {"name": "No-Name"}, r"--name No-Name: a model's name has lower-case"),
         (["aero.json"], {"name": "orders"}, r"--name orders: models/silver/orders_changes.sql is"),
         (["aero.json"], {"name": "other_events"}, r"project has a model of that name"),
         (["aero.json"], {"format": "lindorm_json"}, r"aero.json is aerospike_json by vars.topics"),
@@ -2249,7 +2249,7 @@ def test_a_file_of_keys_that_can_not_be_meant(tmp_path: Path, text: str) -> None
     file = tmp_path / "keys.yml"
     file.write_text(text)
     with pytest.raises(
-        GenerateError, match=r"--keys .*: expected a mapping|is no YAML: .*; expected a"
+        GenerateError, match=r"--keys .*: expected a mapping|is not YAML: .*; expected a"
     ):
         keys_in(file)
 
@@ -2692,7 +2692,7 @@ def test_a_description_that_is_no_yaml_is_named(paper: Paper) -> None:
     contract = paper.root / "models" / "gold" / "t.yml"
     for broken in ("models: [", "models: []\nmodels: []  # t\n"):
         contract.write_text(f"# of t\n{broken}")
-        with pytest.raises(GenerateError, match=r"models/gold/t\.yml is no YAML: while"):
+        with pytest.raises(GenerateError, match=r"models/gold/t\.yml is not YAML: while"):
             paper.generate("t")
     assert contract.read_text().endswith(broken)
 
@@ -2831,20 +2831,20 @@ def test_payloads_tell_dialects_apart() -> None:
     assert scan.format_of([unwrapped]) == "debezium_unwrapped_json"
     assert scan.suggestion_of([unwrapped]) == (
         "debezium_unwrapped_json",
-        "no other format decodes the 1 message looked at",
+        "as no other format decodes the 1 message read",
     )
     assert scan.suggestion_of([payloads["arcion_json"]] * 2) == (
         "arcion_json",
-        "so say the source blocks of the 2 messages looked at",
+        "according to the source blocks of the 2 messages read",
     )
     cut = (None, payloads["debezium_json"][1][:40])
     assert scan.suggestion_of([cut, payloads["debezium_json"], payloads["debezium_json"]]) == (
         "debezium_json",
-        "so say the source blocks of 2 of the 3 messages looked at, and the others show no format",
+        "according to the source blocks of 2 of the 3 messages read; the others show no format",
     )
     assert scan.suggestion_of([unwrapped, cut, unwrapped]) == (
         "debezium_unwrapped_json",
-        "no other format decodes 2 of the 3 messages looked at, and the others show no format",
+        "as no other format decodes 2 of the 3 messages read; the others show no format",
     )
     assert scan.format_of([cut, payloads["debezium_json"]]) is None
     assert scan.format_of([cut]) is None
@@ -2939,7 +2939,7 @@ def test_short_dicts_grow(tmp_path: Path, columns: str, expected: str) -> None:
             'current_state(changes=ref("t_changes"), key=["a"], columns=["b"])',
             "it is of the former kind, with key and columns in gold too: docs/add-a-table.md",
         ),
-        ('current_state("t_changes")', "its argument is no ref of a change log"),
+        ('current_state("t_changes")', "its argument is not a ref of a change log"),
     ],
 )
 def test_a_model_that_generate_does_not_understand_is_left_alone(

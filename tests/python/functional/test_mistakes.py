@@ -56,7 +56,10 @@ def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("land", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
         (("land", "{folder}"), "{folder}: Is a directory"),
         (("land", "{folder}/bad.jsonl"), "bad.jsonl: line 1: not a JSON object"),
-        (("land", "{folder}/bad.jsonl", "--vars", "{{"), "--vars '{{' is no YAML or JSON of names"),
+        (
+            ("land", "{folder}/bad.jsonl", "--vars", "{{"),
+            "--vars '{{' is not YAML or JSON of names",
+        ),
         (("generate", "--topic", "any"), "there is no lake yet, because "),
         (("redrive",), "there is no lake yet, because "),
         (("forget", "--purge"), "there is no lake yet, because "),
@@ -66,7 +69,7 @@ def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("why", "--table", "accounts", "--key", "1"), "there is no lake yet, because "),
         (
             ("land", "--kafka", "--vars", "{{topics: [{{pattern: 'a(', format: lindorm_json}}]}}"),
-            "pattern 'a(', which is no regular expression: missing ), unterminated subpattern at",
+            "pattern 'a(', which is not a regular expression: missing ), unterminated subpattern",
         ),
         (("migrate-catalog", "--to", "cluster"), "is the catalog that the lake is in"),
     ],
@@ -98,7 +101,7 @@ def test_documentation_without_a_lake_makes_none(
     with pytest.raises(SystemExit) as ended:
         main(["docs", *folders])
     assert not ended.value.code
-    assert "what the project declares, and no SQL: there is no lake yet" in capfd.readouterr().err
+    assert "what the project declares, without SQL: there is no lake yet" in capfd.readouterr().err
     assert "Number of the order." in (tmp_path / "target" / "docs.html").read_text()
     assert not (tmp_path / "lake").exists()
 
@@ -127,14 +130,14 @@ def test_documentation_without_a_lake_makes_none(
         (("forget", "--table", "accounts", "--key", '{"id": 1}'), "a JSON object with account_id"),
         (
             ("forget", "--table", "accounts", "--key", '{"account_id": "one"}'),
-            "a value of account_id is no bigint",
+            "a value of account_id is not of type bigint",
         ),
         (("maintain", "nothing"), "nothing: no table that is maintained has this name; such are"),
         (
             ("why", "--table", "nothing", "--key", "{}"),
             "nothing is not a gold table with a key; these are:",
         ),
-        (("why", "--table", "orders", "--key", "{"), "--key is no JSON: expected an object with"),
+        (("why", "--table", "orders", "--key", "{"), "--key is not JSON: expected an object with"),
         (
             ("explain", "--topic", "debezium.sales.order", "--offset", "1"),
             "bronze.raw_payloads has no message of the topic debezium.sales.order (did you mean"
@@ -210,7 +213,7 @@ def test_of_a_pattern_only_its_brackets_are_judged_without_java() -> None:
     ):
         assert topic_rules([{"pattern": pattern, "format": "debezium_json"}])
     for pattern in ("(a|b", "a)", "[a"):
-        with pytest.raises(ConfigurationError, match="which is no regular expression: "):
+        with pytest.raises(ConfigurationError, match="which is not a regular expression: "):
             topic_rules([{"pattern": pattern, "format": "debezium_json"}])
 
 
@@ -238,12 +241,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             {"dbt_project.yml": "name: depot\nvars:\n\ttopics: []\n"},
             {},
-            "{folder}/dbt_project.yml, line 3, column 1: this is no YAML: a tab; YAML is indented",
+            "{folder}/dbt_project.yml, line 3, column 1: this is not YAML: a tab; YAML is indented",
         ),
         (
             {"profiles.yml": "cdc_lakehouse:\n  target: dev\n outputs: {}\n"},
             {},
-            "{folder}/profiles.yml, line 3, column 2: this is no YAML: ",
+            "{folder}/profiles.yml, line 3, column 2: this is not YAML: ",
         ),
         ({"dbt_project.yml": ""}, {}, "{folder}/dbt_project.yml is empty"),
         ({}, {"DBT_TARGET": "prod"}, "lakehouse: The profile 'cdc_lakehouse' does not have a targ"),

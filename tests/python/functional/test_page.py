@@ -125,8 +125,8 @@ def test_a_quarantined_message_is_taken_apart(client: FlaskClient) -> None:
     for more, why in (
         ("topic=x&offset=1", "no message of the topic x"),
         ("topic=%00&offset=1&partition=999999999999999999", "no message of the topic"),
-        ("topic=x&offset=" + "9" * 5_000, "no whole number"),
-        ("", "no whole number"),
+        ("topic=x&offset=" + "9" * 5_000, "is not a whole number"),
+        ("", "is not a whole number"),
     ):
         answer = client.get(f"/explain?{more}")
         assert answer.status_code == 400 and why in alert_of(Page(answer.text))
@@ -155,12 +155,14 @@ def test_why_is_asked_of_the_command(client: FlaskClient, monkeypatch: pytest.Mo
     links = [each.attributes["href"] for each in page.all("table")[1].all("a")]
     assert links == ["/explain?topic=debezium.sales.orders&partition=0&offset=4"]
 
-    failed = SimpleNamespace(stdout="", stderr="lakehouse: --key: a value of order_id is no int\n")
+    failed = SimpleNamespace(
+        stdout="", stderr="lakehouse: --key: a value of order_id is not of type int\n"
+    )
     monkeypatch.setattr(subprocess, "run", lambda *_, **options: failed)
     answer = client.post("/why", data={**asked, "table": "\0"})
-    assert alert_of(Page(answer.text)) == "'\\x00' is no table of gold"
+    assert alert_of(Page(answer.text)) == "'\\x00' is not a table of gold"
     answer = client.post("/why", data=asked)
-    assert alert_of(Page(answer.text)) == "--key: a value of order_id is no int"
+    assert alert_of(Page(answer.text)) == "--key: a value of order_id is not of type int"
 
 
 @pytest.mark.parametrize(

@@ -386,7 +386,7 @@ def test_a_key_that_changes_stops_its_table_alone(keyed: Keyed, stock: Stock) ->
     assert keyed.rows("bins") == [(1, 7, "a"), (2, 8, "n")]
     assert keyed.rows("crates") == [(1, "a")]
     assert keyed.rows("lots") == [(1, "a"), (2, "b")]
-    meant = r"silver.lots_changes: the declared key is \(id\), and the messages' own keys"
+    meant = r"silver.lots_changes: the declared key is \(id\), but the messages' own keys"
     doubted = r"gold.deals: \(tenant\) doesn't seem to identify its rows, .*offset 16"
     assert (keyed.warned(meant), keyed.warned(doubted)) == (1, 1)
 

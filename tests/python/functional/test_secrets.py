@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
-from dbt.adapters.lakehouse.terminal import hide_secrets
+from dbt.adapters.lakehouse.connections.terminal import hide_secrets
 from dbt_lakehouse import cli, redaction
 from dbt_lakehouse.errors import ConfigurationError, ReadError
 from dbt_lakehouse.lake.catalog import absolute
@@ -376,7 +376,7 @@ def test_errors_and_tracebacks_show_no_secrets(
     assert SECRET not in str(ReadError(f"no answer of http://me:{SECRET}@host"))
 
     def fail(*_: object, **__: object) -> None:
-        raise ValueError(f"http://me:a/{SECRET}@host is no address")
+        raise ValueError(f"http://me:a/{SECRET}@host is not an address")
 
     monkeypatch.setattr(cli.lakehouse, "main", fail)
     with pytest.raises(SystemExit) as ended:
@@ -426,7 +426,7 @@ def test_a_login_in_an_address_is_refused_without_it(secret: str) -> None:
         {"type": "jdbc", "uri": "jdbc:sqlite:x.db", "s3.endpoint": f"http://{login}@host:9000"},
     ):
         settings = {CATALOG + name: value for name, value in given_.items()}
-        with pytest.raises(ConfigurationError, match="in the profile is no address") as raised:
+        with pytest.raises(ConfigurationError, match="in the profile is not an address") as raised:
             absolute({f"{CATALOG}warehouse": "lake", **settings}, Path("/"))
         assert PART not in str(raised.value) and "me:" not in str(raised.value)
     try:

@@ -476,7 +476,7 @@ def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         Shell(reader, "table", None, said.append, lambda: None).run(told.append)
     output = b"".join(said).decode()
     assert "|wide   |decimal(38,10)" in output
-    # What is no model of dbt's has a description too.
+    # What is not a model of dbt's has a description too.
     own = [name for name in reader.names if name.startswith("bronze.")]
     assert own and all(reader.description(name).startswith("One row per") for name in own)
     assert "|n|\n+-+\n|7|" in output
@@ -521,7 +521,7 @@ def test_the_command_answers_soon(lake: Lake) -> None:
     done = sql(lake, "sql", "from order")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     done = sql(lake, "sql", "from orders", "--as-of", "yesterday")
-    assert (done.returncode, done.stdout) == (2, "") and "'yesterday' is no time" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "'yesterday' is not a time" in done.stderr
 
 
 def test_completion(reader: Reader) -> None:

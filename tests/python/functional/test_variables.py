@@ -59,8 +59,8 @@ def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
     [
         ("orders", "is 'orders', not a list"),
         ({"topic": "orders", "format": "debezium_json"}, "not a list"),
-        (["orders"], "'orders' is no mapping"),
-        ([None], "None is no mapping"),
+        (["orders"], "'orders' is not a mapping"),
+        ([None], "None is not a mapping"),
         ([{"topic": 7, "format": "debezium_json"}], "topic is text"),
         ([{"pattern": ["a"], "format": "debezium_json"}], "pattern is text"),
         *(
@@ -213,7 +213,7 @@ def test_whatever_a_var_is_it_is_taken_or_refused_in_a_sentence(name: str, value
         ({"topics": "orders"}, "vars.topics is 'orders', not a list"),
         (
             {"topics": [{"topic": "a", "format": ["debezium_json"]}]},
-            "is no format (did you mean debezium_json?); formats are aerospike_messagepack, ",
+            "is not a format (did you mean debezium_json?); formats are aerospike_messagepack, ",
         ),
     ],
 )

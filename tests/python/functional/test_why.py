@@ -305,9 +305,9 @@ def test_a_key_that_only_deletes_without_a_set_name(asked: Asked) -> None:
         ("notes", '{"id": 7}', "notes has no key"),
         ("tickets_history", '{"id": 7}', "tickets_history is a history.* ask for .*tickets"),
         ("tickets", '{"name": 7}', "--key: expected a JSON object with id, and nothing else"),
-        ("tickets", '{"id": "x7"}', "--key: a value of id is no bigint"),
+        ("tickets", '{"id": "x7"}', "--key: a value of id is not of type bigint"),
         ("tickets", '{"id": 7.5}', "--key: a value of id only fits bigint rounded"),
-        ("tickets", '{"id": 99999999999999999999}', "--key: a value of id is no bigint"),
+        ("tickets", '{"id": 99999999999999999999}', "--key: a value of id is not of type bigint"),
     ],
 )
 def test_what_can_not_be_asked(asked: Asked, table: str, key: str, message: str) -> None:

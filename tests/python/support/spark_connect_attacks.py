@@ -95,7 +95,7 @@ def attacks(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
             spark.readStream.table("gold.regions").writeStream.format("console").start()
         ),
         "streams": lambda: spark.streams.active,
-        # Reading of what is no table of the lake.
+        # Reading of what is not a table of the lake.
         "text": lambda: read.text(_SECRET).collect(),
         "json": lambda: read.json(_SECRET).collect(),
         "parquet": lambda: read.parquet(str(folder)).schema,

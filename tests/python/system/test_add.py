@@ -82,7 +82,7 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
     assert topic not in landed_topics(fresh.reader())
     landed, written, built, shown = add(fresh.load(), Addition([topic]))
     assert landed == "kafka: landed 2 messages"
-    assert f"\n  note: topic {topic} is debezium_json: so say the source blocks" in written
+    assert f"\n  note: topic {topic} is debezium_json, according to the source" in written
     assert "\n  wrote models/gold/parcels.yml" in written and "next:" not in written
     # Of the strange topic.
     assert built.startswith("built 8 models, ") and "\n  warning: quarantine_rate: silver." in built
@@ -131,7 +131,7 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_and_lands_nothing(tmp_
     )
     before = texts_in(project)
     what, files, _ = foresee(depot, Addition([topic], captures))
-    assert f"note: topic {topic} is debezium_json: so say the source blocks of the 5 mess" in what
+    assert f"note: topic {topic} is debezium_json, according to the source blocks of the 5" in what
     assert f"{topic} -> invoices: would be created\n  invoice_id bigint, key\n" in what
     models = texts_in(example / "models")
     assert len(models) == 4

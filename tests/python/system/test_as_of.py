@@ -109,7 +109,7 @@ def test_a_clock_that_is_behind_brings_nothing_back(
     sentence = (
         f"the clock says {behind:%F %T}, but profiles was built as of up to 2027-01-01 00:00:00,"
         " and rows that had expired by then are gone: rows expire as of that moment in this run"
-        " too. If it was wrong, `dbt run --full-refresh -s profiles` builds by the clock"
+        " too. If that moment was wrong, `dbt run --full-refresh -s profiles` builds by the clock"
     )
     assert (sentence in said) == told
     assert ("the clock says" in said) == told

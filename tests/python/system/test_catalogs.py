@@ -416,7 +416,7 @@ def test_a_server_that_gives_no_answer_is_told_without_spark() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(ReadError, match=r"refuses: Not authorized: who are you\? \(401\)"):
             Server({"uri": address, "token": "bad"})
-        with pytest.raises(ReadError, match="is no REST catalog: it answers"):
+        with pytest.raises(ReadError, match="is not a REST catalog: its answer to"):
             Server({"uri": address, "token": "good"})
         with pytest.raises(ConfigurationError, match=r"and not with rest\.auth\.type sigv4"):
             Server({"uri": address, "rest.auth.type": "sigv4"})

@@ -256,7 +256,7 @@ def test_a_signal_that_ends_spark_too_ends_a_stream_as_well(lake: Lake, kafka: K
         said = stream.end(code=0)
     assert "Traceback" not in said
     # Whichever ends first.
-    assert said.endswith(("what has landed is whole\n", "kafka: landed 100 messages\n"))
+    assert said.endswith(("what has landed is complete\n", "kafka: landed 100 messages\n"))
     assert stream_all(lake, [topic]) == 0
     assert landed(lake, topic) == kafka.records(topic)
 

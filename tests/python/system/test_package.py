@@ -97,8 +97,8 @@ def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, warehouse: War
         assert (project / file.relative_to(EXAMPLE)).read_text() == file.read_text()
     landed, _, why, *_ = said.splitlines()
     assert landed == "landed 6, skipped 0"
-    looks = "so say the source blocks of the 5 messages looked at"
-    assert why == f"  note: topic {TOPIC} is debezium_json: {looks}"
+    looks = "according to the source blocks of the 5 messages read"
+    assert why == f"  note: topic {TOPIC} is debezium_json, {looks}"
     shown = warehouse.run(*LAKEHOUSE, "show")
     assert re.search(r"\nbuilt 8 models, \d+ tests passed\n", said) and said.endswith(shown)
     assert shown in (EXAMPLE / "README.md").read_text()

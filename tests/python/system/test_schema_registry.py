@@ -224,7 +224,7 @@ def test_doctor_asks_the_registry(
     # Only where a topic needs it.
     assert found([]) == []
     ((state, told),) = found(TOPICS)
-    assert (state, "SCHEMA_REGISTRY_URL names none" in told) == ("warn", True)
+    assert (state, "SCHEMA_REGISTRY_URL names no registry" in told) == ("warn", True)
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
     assert found(TOPICS) == [("ok", f"{registry.url} answers")]
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", f"http://127.0.0.1:{free_port()}")

@@ -90,7 +90,7 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
             "FATAL: terminating connection due to administrator command",
             "the catalog's database has gone away",
         ),
-        ("Failed to commit: This connection has been closed.", "what was committed is whole"),
+        ("Failed to commit: This connection has been closed.", "what was committed is complete"),
         (
             "Job aborted due to stage failure: Python worker exited unexpectedly (crashed)",
             "a Python worker of Spark has died",

@@ -259,7 +259,7 @@ def test_no_value_is_a_tombstone() -> None:
         (
             changed(CREATE_TABLE, {"operation": "truncate-table", "table-name": ""}),
             "bad_field",
-            "$.metadata.table-name: missing, so it is of no table",
+            "$.metadata.table-name: missing, so the event belongs to no table",
         ),
         (changed(LOAD, {"table-name": None}), "bad_field", "$.metadata.table-name: missing"),
         (changed(LOAD, {"table-name": 7}), "bad_field", "expected a name, got a number"),

@@ -270,7 +270,7 @@ def _group(*names: str, first: int, last: int, **more: Any) -> dict[str, Any]:
 def test_messages_with_other_keys_stop_a_table_before_anything_is_written() -> None:
     keys = [_group("id", first=1, last=5), _group("note", first=6, last=9)]
     of = lake(declare(), made=made_of(declare()), keys=keys)
-    with pytest.raises(CompilationError, match="others have come since"):
+    with pytest.raises(CompilationError, match="newer ones have others"):
         of.build()
     assert of.steps == ["append", "ask"]
     assert "so far_payloads" in of.statement("ask")

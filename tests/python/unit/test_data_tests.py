@@ -103,7 +103,7 @@ def test_a_test_is_of_a_kind_of_tables(
 
 
 def test_what_is_no_model_or_has_a_condition() -> None:
-    with pytest.raises(CompilationError, match="is no model of the project"):
+    with pytest.raises(CompilationError, match="is not a model of the project"):
         node_to_test(GRAPH, relation("raw_payloads"), "equals_refold")
     with pytest.raises(CompilationError, match="takes no `where`"):
         node_to_test(GRAPH, "(select * from gold.orders where true)", "equals_refold")
@@ -114,9 +114,9 @@ def test_what_is_no_model_or_has_a_condition() -> None:
     [
         ("orders", None),
         ("narrow", "narrow has no `amount`, which the history has"),
-        ("sessions", "sessions is no gold table of orders_changes"),
-        ("orders_changes", "orders_changes is no gold table of orders_changes"),
-        ("report", "report is no gold table of orders_changes"),
+        ("sessions", "sessions is not a gold table of orders_changes"),
+        ("orders_changes", "orders_changes is not a gold table of orders_changes"),
+        ("report", "report is not a gold table of orders_changes"),
     ],
 )
 def test_a_history_is_held_against_gold_of_its_log(current: str, told: str | None) -> None:

@@ -763,7 +763,7 @@ def test_an_unwrapped_row_is_what_it_is_in_json(more: dict[str, Any], headers: A
 
 def test_each_says_the_name_of_the_other() -> None:
     (event,) = decode_payload("debezium_avro", None, unwrapped(UNWRAPPED)[1])
-    assert (event.error_detail or "").endswith("whose format is debezium_unwrapped_avro")
+    assert (event.error_detail or "").endswith("its format is debezium_unwrapped_avro")
     assert event.error_code == "bad_shape"
     for format, value, told in (
         ("debezium_unwrapped_avro", message(payload_of(AFTER)), "debezium_avro"),

@@ -157,7 +157,7 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "truncate": lambda number: change(number, op="t", after=None),
     "message": lambda number: change(number, op="m", after=None),
     "an unknown op": lambda number: change(number, op="x"),
-    "an op that is no text": lambda number: change(number, op=({}, [], 1.5, None)[number % 4]),
+    "an op that is not text": lambda number: change(number, op=({}, [], 1.5, None)[number % 4]),
     "no image": lambda number: change(number, after=None),
     "an empty image": lambda number: change(number, after={}),
     "no table": lambda number: change(number, source={"table": None}),

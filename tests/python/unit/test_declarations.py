@@ -286,8 +286,11 @@ def test_which_events_are_a_logs(
         ({"key": "id"}, "the change log of orders: key must be a mapping of names to types, key={"),
         ({"columns": ["title"]}, "columns must be a mapping of names"),
         # A type without quotes is an undefined name of Jinja's.
-        ({"columns": {"total": Undefined(name="decimal")}}, 'a type is in quotes, "total": "dec'),
-        ({"columns": {"total": {"type": 12.2}}}, "column total has a type that is no text"),
+        (
+            {"columns": {"total": Undefined(name="decimal")}},
+            'put the type in quotes, "total": "dec',
+        ),
+        ({"columns": {"total": {"type": 12.2}}}, "column total has a type that is not text"),
         ({"keyless": True}, "it can have neither a key nor partial images"),
         ({"key": {}, "keyless": True, "partial": True}, "neither a key nor partial images"),
         ({"columns": {"_position": "string"}}, "a column can't be called _position"),
@@ -308,7 +311,7 @@ def test_which_events_are_a_logs(
         ({"columns": {"a": {"type": "int", "path": ["b"]}}}, "a path is the names that lead"),
         (
             {"columns": {"a": {"type": "int", "path": "b", "name": "c"}}},
-            "It comes instead of a name",
+            "A column has a path or a name, not both",
         ),
         ({"key": {"id": {"type": "int", "path": "_id.a"}}}, "key column id can't be declared by"),
         (
@@ -318,23 +321,23 @@ def test_which_events_are_a_logs(
         ({"key": {"id": LSN}}, "key column id can't be from metadata"),
         (
             {"columns": {"a": {**LSN, "from": "header"}}},
-            'row is "from": "metadata", with a type .* A Kafka header is "from": "headers", and',
+            'row has "from": "metadata", a type .* A Kafka header has "from": "headers", and',
         ),
         ({"key": {"id": HEADER}}, "key column id can't be from metadata or headers"),
         ({"columns": {"a": {**HEADER, "path": ""}}}, "the path of a header is its whole name"),
         ({"columns": {"a": {**HEADER, "path": ["b"]}}}, "the path of a header is its whole name"),
-        ({"columns": {"a": {"type": "int", "from": "headers"}}}, "a path, and nothing else"),
-        ({"columns": {"a": {**HEADER, "name": "b"}}}, "a path, and nothing else"),
-        ({"columns": {"a": {**HEADER, "encoding": "hbase"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {"type": "int", "from": "headers"}}}, "a path, and may have a mask"),
+        ({"columns": {"a": {**HEADER, "name": "b"}}}, "a path, and may have a mask"),
+        ({"columns": {"a": {**HEADER, "encoding": "hbase"}}}, "a path, and may have a mask"),
         ({"columns": {"a": {**HEADER, "type": "text"}}}, r"did you mean string\?"),
         ({"columns": {"a": {"type": "int", "header": "b"}}}, r"from \(metadata, headers\), path"),
         (
             {"key": {}, "keyless": True, "columns": {"a": HEADER}},
             "only columns from metadata or headers: its rows are told apart by their own columns",
         ),
-        ({"columns": {"a": {**LSN, "name": "b"}}}, "a path, and nothing else"),
-        ({"columns": {"a": {**LSN, "encoding": "hbase"}}}, "a path, and nothing else"),
-        ({"columns": {"a": {"type": "int", "from": "metadata"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**LSN, "name": "b"}}}, "a path, and may have a mask"),
+        ({"columns": {"a": {**LSN, "encoding": "hbase"}}}, "a path, and may have a mask"),
+        ({"columns": {"a": {"type": "int", "from": "metadata"}}}, "a path, and may have a mask"),
         ({"columns": {"a": {**LSN, "path": "b..c"}}}, "a path is the names that lead"),
         ({"columns": {"a": {**LSN, "type": "struct<a:int>"}}}, "can't have type 'struct<a:int>'"),
         ({"columns": {"a": {"from": "metadata", "path": "b"}}}, "column a is declared as"),
@@ -344,24 +347,27 @@ def test_which_events_are_a_logs(
         ),
         (
             {"order_by": "postgres"},
-            r"ordered by postgres, which is none of its columns",
+            r"ordered by postgres, which is not one of its columns",
         ),
-        ({"order_by": ["lsn"]}, r"no connector .* and no path of metadata, which has a dot"),
+        ({"order_by": ["lsn"]}, r"nor a connector .*, nor a path of metadata, which has a dot"),
         ({"order_by": []}, r"has order_by=\[\]: it is a connector \(postgresql, mysql,"),
         (
             {"order_by": ["source..lsn"]},
             r"a list of columns of the log and paths of metadata: ",
         ),
         ({"order_by": 7}, "has order_by=7"),
-        ({"order_by": ["id", "source.sequence"]}, "it has the last commit, and can only be the fi"),
-        ({"order_by": ["note"]}, "ordered by note, which is string: places are integers"),
+        (
+            {"order_by": ["id", "source.sequence"]},
+            "it has the last commit, so it can only be the f",
+        ),
+        ({"order_by": ["note"]}, "ordered by note, which is string: it must be an integer"),
         (
             {"columns": {"a": {"type": "int", "mask": "null"}}, "order_by": "a"},
             "ordered by a, which has a mask",
         ),
         (
             {"order_by": "oracle", "source_table": "*"},
-            "several source tables, whose places are not of one order",
+            "several source tables, whose positions are not comparable",
         ),
         ({"order_by": "oracle", "key": {}, "keyless": True}, "a change that is sent again counts"),
         (
@@ -460,7 +466,7 @@ def test_a_keyless_log_has_all_columns_as_its_key() -> None:
     taken = fold_of_log.fold(found)
     assert (taken.key, taken.columns) == ([], ["`note`", "`amount`"])
     assert taken.rows_columns == ["`note`", "`amount`", "_row", "_copy", "_position"]
-    with pytest.raises(CompilationError, match="a table without a key has no history"):
+    with pytest.raises(CompilationError, match="a table without a key can't have a history"):
         fold_of_log.fold(found, is_history=True)
 
 
@@ -787,7 +793,7 @@ def test_flags_and_texts_of_another_type(macro: str, given: dict[str, Any], mess
 
 def test_a_topic_that_is_no_regular_expression() -> None:
     for topic, problem in (("shop(", "missing \\)"), ("shop[", "unterminated character set")):
-        with pytest.raises(CompilationError, match=f"no regular expression: {problem}"):
+        with pytest.raises(CompilationError, match=f"not a regular expression: {problem}"):
             log(topic=topic)
     # Java's own, and a nested class of its.
     for topic in (r"\Qshop(\E[(&&[^a]]", r"shop\.\w++"):
@@ -800,7 +806,7 @@ def test_a_topic_that_is_no_regular_expression() -> None:
         ({"encoding": "HBase"}, 'column note has the encoding "HBase": it is "hbase" or left out'),
         ({"encoding": Undefined()}, "column note has the encoding"),
         ({"mask": Undefined()}, 'it is "hash", "null" \\(in quotes\\) or "last4"'),
-        ({"name": Undefined()}, "column note has a name that is no text: the field in the image"),
+        ({"name": Undefined()}, "column note has a name that is not text: put the image's field"),
     ],
 )
 def test_a_column_of_which_a_part_is_mistyped(spec: dict[str, Any], message: str) -> None:

@@ -38,7 +38,7 @@ KEY: Final = ["ns", "set", DIGEST, None]
 POSITIONS: Final = {
     "truncated": r"at byte (\d+) needs|the text ends at byte (\d+),",
     "not_messagepack": r"at byte (\d+) is never used",
-    "not_json": r"at byte (\d+)(?:, got .*)?$|behind the byte 0x00 at byte (\d+)",
+    "not_json": r"at byte (\d+)(?:, got .*)?$|after the byte 0x00 at byte (\d+)",
     "trailing_bytes": r"ends at byte (\d+),|from byte (\d+)$",
 }
 # In sentences about what is between others, which may be elided.

@@ -128,8 +128,8 @@ def test_a_folder_with_a_project_is_refused_and_left_alone(
 @pytest.mark.parametrize(
     ("choice", "text"),
     [
-        ({"name": "Depot"}, "--name 'Depot': a project's name is of lower-case letters"),
-        ({"name": "cdc_lakehouse"}, "is none of cdc_lakehouse, dbt, "),
+        ({"name": "Depot"}, "--name 'Depot': a project's name has lower-case letters"),
+        ({"name": "cdc_lakehouse"}, "is not one of cdc_lakehouse, dbt, "),
         ({"name": "on"}, "--name 'on': a project's name"),
         ({"folder": "2026"}, "2026: a project can't be called like this folder, so give --name"),
         ({"servers": "broker"}, "--kafka 'broker': expected servers like broker-1:9092"),

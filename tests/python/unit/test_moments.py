@@ -51,6 +51,6 @@ def test_the_moment_never_goes_back() -> None:
         latest,
         "the clock says 2026-11-26 09:00:00, but profiles, visits were built as of up to 2026-11-26"
         " 12:00:00, and rows that had expired by then are gone: rows expire as of that moment in"
-        " this run too. If it was wrong, `dbt run --full-refresh -s profiles visits` builds by the"
-        " clock",
+        " this run too. If that moment was wrong, `dbt run --full-refresh -s profiles visits`"
+        " builds by the clock",
     )

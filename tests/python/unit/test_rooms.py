@@ -10,8 +10,6 @@ from typing import Final
 from dbt_lakehouse.config.paths import ROOT
 
 HANDLES: Final = ROOT / "dbt_lakehouse" / "spark" / "jvm.py"
-# One class whose parts have a folder, beside the files that dbt looks for.
-ADAPTER: Final = ROOT / "dbt" / "adapters" / "lakehouse"
 # PySpark's private attributes that lead to the JVM.
 PRIVATE: Final = re.compile(
     r"\._(?:jvm|jsc|jdf|jsparkSession|gateway|gateway_client|active_spark_context"
@@ -32,8 +30,7 @@ def modules() -> dict[str, Path]:
 
 def room_of(path: Path) -> str:
     """The folder of a module."""
-    folder = ADAPTER if path.is_relative_to(ADAPTER) else path.parent
-    return str(folder.relative_to(ROOT))
+    return str(path.parent.relative_to(ROOT))
 
 
 def imported(path: Path) -> Iterator[str]:

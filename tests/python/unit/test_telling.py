@@ -16,7 +16,7 @@ from dbt.events.types import NodeFinished, NodeStart
 from dbt_common.events.event_manager_client import cleanup_event_logger
 from dbt_common.events.functions import fire_event
 
-from dbt.adapters.lakehouse.terminal import RunningNodes
+from dbt.adapters.lakehouse.connections.terminal import RunningNodes
 from dbt_lakehouse import telling
 from dbt_lakehouse.landing.progress import Reading
 from dbt_lakehouse.telling import progress_text, tell, working

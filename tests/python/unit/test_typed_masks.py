@@ -167,8 +167,12 @@ def test_a_column_beside_the_row_and_one_inside_of_a_field_are_masked() -> None:
         ({"id": mask("last4")}, {}, "could not be told apart"),
         ({"id": "int"}, {"a": mask("md5")}, 'column a has the mask "md5"'),
         ({"id": "int"}, {"a": {"type": "string", "mask": None}}, '"null" (in quotes)'),
-        ({"id": "int"}, {"a": mask("hash", "array<string>")}, 'there is no mask "hash"'),
-        ({"id": "int"}, {"a": mask("last4", "double")}, "Declare it as string"),
+        (
+            {"id": "int"},
+            {"a": mask("hash", "array<string>")},
+            'the mask "hash" is only for strings',
+        ),
+        ({"id": "int"}, {"a": mask("last4", "double")}, "declare the column as string"),
     ],
 )
 def test_a_mask_that_can_not_be_is_refused(

@@ -5,6 +5,7 @@ dbt's log too.
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,7 +13,6 @@ from typing import Any, Final, cast
 
 import click
 from click.core import ParameterSource
-from dbt.flags import get_flags
 from dbt_common import ui
 from dbt_common.events.event_manager_client import add_callback_to_manager, get_event_manager
 from dbt_common.events.logger import PRINT_EVENT_NAMES
@@ -22,6 +22,7 @@ from dbt_lakehouse.telling import Beside, show_progress, working
 
 # The name of dbt's logger for the console (dbt_common.events.functions.get_stdout_config).
 _CONSOLE: Final = "stdout_log"
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ASKED_FOR: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
@@ -31,15 +32,13 @@ def heed_no_color() -> None:
     """
     if not os.environ.get("NO_COLOR") or _is_asked_for("use_colors"):
         return
-    # Colours of unit tests' differences, of texts, and of the line prefix. dbt's function has no
-    # annotations.
-    flags: Any = cast(Any, get_flags)()
-    for name in ("USE_COLORS", "use_colors"):
-        object.__setattr__(flags, name, False)
+    # The colours of texts.
     ui.USE_COLOR = False
-    for logger in get_event_manager().loggers:
-        if hasattr(logger, "use_colors"):
+    for logger in cast(list[Any], get_event_manager().loggers):
+        if getattr(logger, "use_colors", False):
+            # The colours of the line prefix.
             logger.use_colors = False
+            logger.create_line = _WithoutColors(logger.create_line)
 
 
 def hide_secrets() -> None:
@@ -50,6 +49,19 @@ def hide_secrets() -> None:
     for logger in cast(list[Any], get_event_manager().loggers):
         if not isinstance(logger.create_line, _WithoutSecrets):
             logger.create_line = _WithoutSecrets(logger.create_line)
+
+
+class _WithoutColors:
+    """Makes a logger's line of an event, without colours. dbt colours the differences of unit tests
+    by its flags, which are frozen by the time that it asks an adapter.
+    """
+
+    def __init__(self, create_line: Callable[[Any], str]) -> None:
+        self._create_line: Final = create_line
+
+    def __call__(self, event: Any) -> str:
+        line = self._create_line(event)
+        return line if event.info.name in PRINT_EVENT_NAMES else _COLOR.sub("", line)
 
 
 class _WithoutSecrets:

@@ -27,7 +27,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
-from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
+from dbt.adapters.lakehouse.connections.terminal import RunningNodes, heed_no_color, hide_secrets
 from dbt_lakehouse.build.context import COMMANDS_THAT_ONLY_COMPILE
 from dbt_lakehouse.config.topics import has_doubtful_patterns
 from dbt_lakehouse.config.variables import require_topics, variables_of
