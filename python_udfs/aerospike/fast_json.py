@@ -29,6 +29,7 @@ from python_udfs.aerospike.fast_writes import (
     common,
     event_columns,
     mixed_columns,
+    plain_images,
 )
 from python_udfs.core.events import EventColumns
 from python_udfs.core.fast_path import MAX_BYTES, Format, Messages, Names
@@ -321,16 +322,11 @@ def _of_mixed(layout: _MixedLayout, rows: Writes) -> EventColumns | None:
     """The events of writes of a mixed layout. Those that turn out not to be plain are dropped; None
     if none is left.
     """
-    bins = list(map(attrgetter("bins"), rows.records))
-    images = _images(bins)
-    if images is None:
-        rows.keep([_images([each]) is not None for each in bins])
-        bins = list(map(attrgetter("bins"), rows.records))
-        images = _images(bins) if bins else None
+    images = plain_images(rows, attrgetter("bins"), _images)
     if images is None:
         return None
     source = layout.shape.namespace, layout.shape.set_name
-    notes = partial(_notes, layout.shape, bins)
+    notes = partial(_notes, layout.shape, list(map(attrgetter("bins"), rows.records)))
     return mixed_columns(source, rows, _parts(layout.shape, rows), images, notes)
 
 

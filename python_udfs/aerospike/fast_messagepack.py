@@ -30,6 +30,7 @@ from python_udfs.aerospike.fast_writes import (
     common,
     event_columns,
     mixed_columns,
+    plain_images,
 )
 from python_udfs.aerospike.particles import DOUBLE, LIST, MAP, SCALARS
 from python_udfs.core.events import EventColumns
@@ -287,7 +288,7 @@ def _is_whole(record: Any, shipped: bytes | None) -> bool:
     gives the bytes that were shipped.
     """
     return _encode(record) == shipped or all(
-        code not in _CONTAINERS for _, code, _, _ in record[2][4]
+        code not in _CONTAINERS for _, code, _, _ in _bins_of(record)
     )
 
 
@@ -295,16 +296,17 @@ def _of_mixed(layout: _MixedLayout, rows: Writes) -> EventColumns | None:
     """The events of writes of a mixed layout. Those that turn out not to be plain are dropped; None
     if none is left.
     """
-    images = _images([record[2][4] for record in rows.records])
-    if images is None:
-        rows.keep([_images([record[2][4]]) is not None for record in rows.records])
-        images = _images([record[2][4] for record in rows.records]) if rows.places else None
+    images = plain_images(rows, _bins_of, _images)
     if images is None:
         return None
     payloads = map(_payload_of, rows.records)
     record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
     parts = Parts(record_keys, generations, expiries, luts)
     return mixed_columns(layout.shape, rows, parts, images, partial(_notes, bins))
+
+
+def _bins_of(record: Any) -> Any:
+    return record[2][4]
 
 
 def _images(bins: Sequence[list[_Bin]]) -> list[dict[str, Any]] | None:

@@ -121,6 +121,21 @@ def event_columns(
     )
 
 
+def plain_images(
+    writes: Writes,
+    bins_of: Callable[[Any], Any],
+    images_of: Callable[[list[Any]], list[dict[str, Any]] | None],
+) -> list[dict[str, Any]] | None:
+    """The bins of each write of a mixed layout by their names, by ``images_of`` of the bins of some
+    writes, which is None if one is not plain. Such writes are dropped; None if none is left.
+    """
+    images = images_of(list(map(bins_of, writes.records)))
+    if images is None:
+        writes.keep([images_of([bins_of(record)]) is not None for record in writes.records])
+        images = images_of(list(map(bins_of, writes.records))) if writes.places else None
+    return images
+
+
 def mixed_columns(
     source: tuple[str, str | None],
     writes: Writes,
