@@ -42,6 +42,7 @@ _encode_lines = msgspec.json.Encoder(decimal_format="number").encode_lines
 
 # For types that are created at run time.
 _literal: Any = Literal
+_array: Any = list
 
 
 class _Shape(NamedTuple):
@@ -238,9 +239,8 @@ def _metadata_type(shape: _Shape | _Mixed) -> type[msgspec.Struct]:
 def _records(layout: _MixedLayout, trees: list[dict[str, Any]]) -> list[_Record | None]:
     """The writes of decoded objects; None for one with other metadata or without bins."""
     metadata = [tree.pop("metadata", None) for tree in trees]
-    found: list[Any]
     try:
-        found = msgspec.convert(metadata, list[layout.metadata])  # type: ignore[name-defined]
+        found = msgspec.convert(metadata, _array[layout.metadata])
     except msgspec.ValidationError:
         found = [_converted(each, layout.metadata) for each in metadata]
     return [

@@ -86,6 +86,7 @@ _FLAT_BYTES: Final = 2 * (MAX_DEPTH - _AROUND) - 2
 # For types that are created at run time.
 _literal: Any = Literal
 _tuple: Any = tuple
+_array: Any = list
 
 
 class _Bin(NamedTuple):
@@ -314,7 +315,7 @@ def _mixed_layout(shape: _Mixed) -> _MixedLayout:
         [(name, types[name], *[UNSET] * (name in ("ordered", "order"))) for name in shape.of_bins],
         kw_only=True,
     )
-    record = _record_type(shape, str | int | None, list[of_bin])  # type: ignore[valid-type]
+    record = _record_type(shape, str | int | None, _array[of_bin])
     return _MixedLayout(shape, _head(shape), msgspec.json.Decoder(record, float_hook=Decimal))
 
 
