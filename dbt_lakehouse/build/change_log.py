@@ -16,7 +16,6 @@ from dbt_lakehouse.build.source_places import SourcePlaces
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared import message_keys, widening
 from dbt_lakehouse.declared.columns import quoted
-from dbt_lakehouse.declared.declarations import events_that_say
 from dbt_lakehouse.declared.message_keys import Verdict
 from dbt_lakehouse.declared.widening import Kind
 from dbt_lakehouse.lake.tables import Table
@@ -48,7 +47,7 @@ def change_log_sql(
     lake = decoding.lake
     if full_refresh is None:
         rows = LogRows(name, log, decoding)
-        return rows.sql(rows.new(AllThere(*upstreams), ()))
+        return rows.sql(rows.events(AllThere(*upstreams)))
     rows = LogRows(name, log if full_refresh else lake.declared.followed(log, this), decoding)
     run = lake.runs.begin_run(
         this, upstreams, rows.log, full_refresh, wanted=rows.log["sources"], follows=True
@@ -57,7 +56,7 @@ def change_log_sql(
     if rows.log["namespace"] is None and "order_by" not in rows.log:
         run = LogPlaces(lake, this, rows).found(run)
     keys = message_keys.allowed(rows.log, _keys_taken(run))
-    return rows.sql(rows.new(run, keys), keys, run.places)
+    return rows.sql(rows.events(run, keys=keys), keys, run.places)
 
 
 def _keys_taken(run: NodeRun) -> list[list[str]]:
@@ -239,20 +238,14 @@ class ChangeLog(Building):
         )
 
     def _filled_from_events(self, rows: LogRows) -> str:
-        columns = [*quoted(self.run.to_fill), "_changed_columns", "_misfits"]
-        if rows.leaves_columns:
-            columns.append("_unchanged_columns")
-        if rows.has_key:
-            columns.append("_key_update")
-        events = rows.to_type(self.run, Part.BEFORE)
-        saying = events_that_say(rows.log, self.run.to_fill)
-        if saying is not None:
-            events = f"(select * from {events} where {saying})"
         return render(
             "fill_from_events",
             table=self.this,
-            rows=rows.sql(rows.typed(events)),
-            columns=columns,
+            rows=rows.sql(rows.events(self.run, Part.BEFORE)),
+            names=[*self.run.to_fill],
+            columns=quoted(self.run.to_fill),
+            lists=["_changed_columns", *["_unchanged_columns"] * rows.leaves_columns],
+            structs=["_misfits", *["_key_update"] * rows.has_key],
         )
 
     # -- columns that follow the source
@@ -285,7 +278,7 @@ class ChangeLog(Building):
 
     def _widen(self, run: NodeRun, wider: LogRows) -> None:
         """Change table and rows to a declaration with wider types."""
-        none = f"(select * from {wider.new(run, ())} where false)"
+        none = f"(select * from {wider.events(run)} where false)"
         self.lake.catalog.follow_schema(self.this, wider.sql(none))
         # Filled from events, rows lose the values that they have taken over.
         are_refilled = "float" in run.to_fill.values()

@@ -48,11 +48,9 @@ class Decoding:
         read: LogInput,
         of_payloads: Sequence[str] = (),
         of_events: Sequence[str] = (),
-        headers: Sequence[str] = (),
     ) -> str:
         """The events of payloads, in the columns of other_events, to select from. ``of_payloads``
-        and ``of_events`` are SQL conditions on payloads and on events. With names of ``headers``,
-        these are in a column `_lh_headers`.
+        and ``of_events`` are SQL conditions on payloads and on events.
         """
         format_sql = read.format or self.payload_format()
         payloads = None
@@ -67,7 +65,6 @@ class Decoding:
             format_sql,
             [*of_payloads],
             [*of_events],
-            [*headers],
         )
 
     def decoded_events(self, payloads: str) -> str:

@@ -422,10 +422,17 @@ class Functions(Protocol):
         ...
 
     def log_function(
-        self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
+        self,
+        name: str,
+        log: Mapping[str, Any],
+        keys: Sequence[Sequence[str]],
+        former: Mapping[str, str] | None,
+        texts: Sequence[str],
+        schemas: bool,
     ) -> str:
         """The name of a function that decodes payloads directly to the events of a change log,
-        each with its row; ``schemas``: whether it needs the schemas that the session has found.
+        each with its row and the given texts; ``schemas``: whether it needs the schemas that the
+        session has found.
         """
         ...
 

@@ -13,7 +13,10 @@ from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part, all_input
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import IS_CHANGE
-from python_udfs.core.events import HEAD_FIELDS
+from python_udfs.core.events import HEAD_FIELDS, fields_with
+
+# The texts that former_key_parts reads.
+_OF_FORMER: Final = ("record_key", "after")
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
@@ -37,17 +40,14 @@ def read(
     log: Log,
     which: Part = Part.NEW,
     near: str | None = None,
-    headers: Sequence[str] = (),
 ) -> str:
     """The decoded events that a run of a log reads, or another part of its events: a relation
-    with the columns of other_events. ``near`` is a condition on their `log_time`; ``headers`` as
-    in ``Decoding.events_of``.
+    with the columns of other_events. ``near`` is a condition on their `log_time`.
     """
     return decoding.events_of(
         _input(decoding.lake, of, log, which),
         [*declarations.payload_conditions(log), *([near] if near else [])],
         [*_changes_of(log), *declarations.event_conditions(log)],
-        headers,
     )
 
 
@@ -100,9 +100,9 @@ class LogRows:
         places: str | None = None,
         has_former: bool = False,
     ) -> str:
-        """The rows, as SQL, of a relation from ``new`` or ``typed``; the query fails on an event
-        whose record key has other names than ``keys``. ``places`` is a relation of the events
-        whose log time changes; ``has_former`` means that ``typed`` got ``former``.
+        """The rows, as SQL, of a relation from ``events``; the query fails on an event whose record
+        key has other names than ``keys``. ``places`` is a relation of the events whose log time
+        changes; ``has_former`` means that ``events`` got ``former``.
         """
         refusal = message_keys.REFUSAL if keys else None
         return render(
@@ -114,39 +114,45 @@ class LogRows:
             has_former=has_former,
         )
 
-    def new(self, of: NodeRun | AllThere, keys: Keys) -> str:
-        """The events that a run reads, with their rows, as a relation."""
-        if declarations.is_chosen_by_texts(self.log):
-            return self.typed(self.to_type(of), keys)
-        found = _input(self._decoding.lake, of, self.log, Part.NEW)
+    def events(
+        self,
+        of: NodeRun | AllThere,
+        which: Part = Part.NEW,
+        keys: Keys = (),
+        former: Mapping[str, str] | None = None,
+    ) -> str:
+        """The events that a run reads, or another part of them, each with its row (`change`), as
+        a relation. ``former`` is given if events with other keys come before all others: it maps
+        the names of key fields to their names in those events.
+        """
+        found = _input(self._decoding.lake, of, self.log, which)
         relations = []
-        if found.payloads is not None:
-            relations.append(self._decoded(found, keys))
+        if found.payloads is not None and found.topics != []:
+            relations.append(self._decoded(found, keys, former))
         if found.added is not None or not relations:
-            added = part(
-                "payload_parts",
-                "added",
-                found,
-                [*_changes_of(self.log), *self.log["conditions"]],
-                header_names(self.log),
-            )
-            relations.append(self.typed(added, keys))
-        return f"(\n{render('log_events', relations=relations, head=HEAD_FIELDS)}\n)"
+            relations.append(self._typed(found, keys, former))
+        head = HEAD_FIELDS if former is None else fields_with(_OF_FORMER)
+        return f"(\n{render('log_events', relations=relations, head=head)}\n)"
 
-    def _decoded(self, found: LogInput, keys: Keys) -> str:
+    def _decoded(self, found: LogInput, keys: Keys, former: Mapping[str, str] | None) -> str:
         """The events of payloads, decoded from the bytes by a function that knows the log."""
         format_sql = found.format or self._decoding.payload_format()
         conditions = declarations.payload_conditions(self.log)
         payloads = part("payload_parts", "payloads_to_read", found, format_sql, conditions)
         schemas = self._decoding.know_schemas_of(payloads, format_sql)
-        function = self._decoding.lake.functions.log_function(self._name, self.log, keys, schemas)
+        texts = declarations.texts_to_choose_by(self.log)
+        if former is not None:
+            texts = [*dict.fromkeys([*texts, *_OF_FORMER])]
+        function = self._decoding.lake.functions.log_function(
+            self._name, self.log, keys, former, texts, schemas
+        )
         events = part(
             "payload_parts",
             "events_in",
             payloads,
             format_sql,
             function,
-            [*HEAD_FIELDS, "change"],
+            [*fields_with(texts), "change"],
             more=["log_time"],
             headers=header_names(self.log),
         )
@@ -154,37 +160,33 @@ class LogRows:
             "payload_parts", "wanted", events, found, declarations.event_conditions(self.log)
         )
 
+    def _typed(self, found: LogInput, keys: Keys, former: Mapping[str, str] | None) -> str:
+        """The log's events that other_events has, which no payload contains itself: their rows are
+        made from their texts.
+        """
+        names = header_names(self.log)
+        conditions = [*_changes_of(self.log), *self.log["conditions"]]
+        function = self._decoding.lake.functions.typed_rows(self._name, self.log, keys, former)
+        # No column has a record's digest.
+        is_of_record = self.log["namespace"] is not None
+        rows = render(
+            "typed_events",
+            events=part("payload_parts", "added", found, conditions, names),
+            function=function,
+            record_key="cast(null as string)" if is_of_record else "record_key",
+            has_headers=bool(names),
+        )
+        return f"(\n{rows}\n)"
+
     def read(self, of: NodeRun | AllThere, which: Part = Part.NEW, near: str | None = None) -> str:
         """Events of the log as decoded, see the function ``read``."""
         return read(self._decoding, of, self.log, which, near)
 
-    def to_type(self, of: NodeRun | AllThere, which: Part = Part.NEW) -> str:
-        """Events of the log as decoded, for ``typed``."""
-        return read(self._decoding, of, self.log, which, headers=header_names(self.log))
-
-    def typed(self, events: str, keys: Keys = (), former: Mapping[str, str] | None = None) -> str:
-        """Events with their rows, from a relation of ``to_type``: with the columns of other_events,
-        and `_lh_headers` for a log with header columns. ``former`` is
-        given if events with other keys come before all others: it maps the names of key fields to
-        their names in those events.
-        """
-        function = self._decoding.lake.functions.typed_rows(self._name, self.log, keys, former)
-        # No column has a record's digest.
-        is_of_record = self.log["namespace"] is not None
-        record_key = "cast(null as string)" if is_of_record else "record_key"
-        rows = render(
-            "typed_events",
-            events=events,
-            function=function,
-            record_key=record_key,
-            has_headers=bool(header_names(self.log)),
-        )
-        return f"(\n{rows}\n)"
-
     def of_former(self, run: NodeRun, keys: Keys, former: Mapping[str, str]) -> str:
         """The rows of a log where events with other keys come before all others."""
-        rows = self.typed(self.to_type(run), keys, former)
-        return self.sql(rows, keys, run.places, has_former=True)
+        return self.sql(
+            self.events(run, keys=keys, former=former), keys, run.places, has_former=True
+        )
 
     def fitting(self, columns: Sequence[str]) -> str:
         """The name of a function that gives the misfits which fit some columns."""

@@ -24,7 +24,6 @@ from dbt_lakehouse.declared.columns import (
     WHOLE_IMAGE,
     column_of,
     is_beside,
-    is_header,
 )
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
@@ -33,6 +32,7 @@ from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.masks import HASH, fingerprint
 
 if TYPE_CHECKING:
+    from python_udfs.core.events import Source
     from python_udfs.typed.declared import Log
 
 ANY: Final = "*"
@@ -328,11 +328,26 @@ def event_conditions(log: Mapping[str, Any]) -> list[str]:
     return [each for each in log["conditions"] if each not in payload_conditions(log)]
 
 
-def is_chosen_by_texts(log: Mapping[str, Any]) -> bool:
-    """Whether a log takes only some events of its source tables, by its author's SQL. It then
-    needs everything that events contain.
-    """
+def is_chosen_by_author(log: Mapping[str, Any]) -> bool:
+    """Whether a log takes only some events of its source tables, by its author's SQL."""
     return any(each.startswith("(") for each in log["conditions"])
+
+
+_TEXTS_OF_EVENTS: Final = (
+    "record_key",
+    "before",
+    "after",
+    "metadata",
+    "error_code",
+    "error_detail",
+)
+
+
+def texts_to_choose_by(log: Mapping[str, Any]) -> list[str]:
+    """The texts of events that the condition of a log's author (``where``) may name."""
+    where = " ".join(each for each in log["conditions"] if each.startswith("(")).lower()
+    # A star is all of them, or a multiplication.
+    return [each for each in _TEXTS_OF_EVENTS if "*" in where or re.search(rf"\b{each}\b", where)]
 
 
 def _sources(arguments: Mapping[str, Any]) -> list[list[str | None]] | None:
@@ -383,57 +398,44 @@ def rows_of(
     log: Mapping[str, Any],
     keys: Sequence[Sequence[str]] = (),
     former: Mapping[str, str] | None = None,
+    texts: Sequence[str] = (),
 ) -> "Log":
-    """The declaration that row functions take; ``keys`` and ``former`` as in ``LogRows``."""
+    """The declaration that row functions take; ``keys`` and ``former`` as in ``LogRows``, ``texts``
+    as in ``Log``.
+    """
     # Imported here: it needs pyarrow, without which declarations can be read.
     from python_udfs.typed.declared import Log
 
     said: dict[str, Any] = {
         "keys": keys,
         "former": None if former is None else sorted(former.items()),
+        "texts": texts,
     }
     for name, origin in (("columns", None), ("beside", METADATA), ("headed", HEADERS)):
         said[name] = [spec for spec in log["columns"] if spec.get("from") == origin]
     return msgspec.convert({**log, **said}, Log)
 
 
-_PLAIN_NAME: Final = re.compile("[A-Za-z0-9_ .-]+")
+def sources_of(log: Mapping[str, Any]) -> "frozenset[Source] | None":
+    """The source tables whose events a log takes; None for any."""
+    given = log["sources"]
+    return None if given is None else frozenset((a, b, c) for a, b, c in given)
 
 
-def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | None:
-    """A condition on events (SQL) that holds for all events which may give values of columns of a
-    log, by the field names in their texts. None if any event may.
-    """
-    # A partial image leaves the columns that it does not name unchanged.
-    conditions = ["""contains(after, '"$partial":')"""]
-    for spec in log["columns"]:
-        if spec["column"] not in columns:
-            continue
-        if log["partial"] and not is_beside(spec):
-            return None
-        if is_header(spec):
-            # Only those that the log wants are there.
-            conditions.append("size(_lh_headers) > 0")
-            continue
-        # The last name of a path; a number may be an index into an array.
-        names = [spec["field"]]
-        if is_beside(spec):
-            names = [each for each in spec["path"] if not each.isdecimal()]
-        # A name that JSON may escape can't be searched for.
-        if not names or not _PLAIN_NAME.fullmatch(names[-1]):
-            return None
-        name = sql_text(f'"{names[-1]}"')
-        texts = ("metadata",) if is_beside(spec) else ("before", "after", "record_key")
-        conditions += [f"contains({text}, {name})" for text in texts]
-    return " or ".join(conditions)
+def decoder_name(table: str) -> str:
+    """The name by which SQL calls the function that decodes payloads to a change log's events."""
+    return f"decode_{_plain(table)}"
 
 
 def function_name(prefix: str, table: str, of: Any) -> str:
     """The name of a function for a table, made from a declaration. Another declaration gives
-    another name, since a session can't redefine one.
+    another name, since what a session has compiled with one must not run with the other.
     """
-    plain = re.sub(r"\W", "_", table, flags=re.ASCII)
-    return f"{prefix}_{plain}_{digest(msgspec.json.encode(of).decode())[:8]}"
+    return f"{prefix}_{_plain(table)}_{digest(msgspec.json.encode(of).decode())[:8]}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def rows_function_name(prefix: str, table: str, log: Mapping[str, Any], of: Any) -> str:

@@ -54,6 +54,11 @@ def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Regis
     return known | found
 
 
+def kept_schemas(spark: SparkSession) -> dict[int, Registered | None]:
+    """All schemas that the lake keeps; no registry is asked."""
+    return _kept(spark, None)
+
+
 def keep(spark: SparkSession, found: Mapping[int, Registered], registry: str | None) -> None:
     """Write schemas that the lake lacks, with the registry that they come from."""
     if not found:
@@ -68,9 +73,10 @@ def keep(spark: SparkSession, found: Mapping[int, Registered], registry: str | N
     spark.createDataFrame(rows, columns).writeTo(TABLE).append()
 
 
-def _kept(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:
-    if not numbers or not spark.catalog.tableExists(TABLE):
+def _kept(spark: SparkSession, numbers: Collection[int] | None) -> dict[int, Registered | None]:
+    """The kept schemas of these ids; all for None."""
+    if (numbers is not None and not numbers) or not spark.catalog.tableExists(TABLE):
         return {}
-    wanted = ", ".join(map(str, numbers))
-    rows = spark.sql(f"select id, kind, texts from {TABLE} where id in ({wanted})").collect()
+    where = "" if numbers is None else f" where id in ({', '.join(map(str, numbers))})"
+    rows = spark.sql(f"select id, kind, texts from {TABLE}{where}").collect()
     return {row.id: Registered(row.kind, tuple(row.texts)) for row in rows}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.declared.declarations import digest, is_chosen_by_texts
+from dbt_lakehouse.declared.declarations import digest, is_chosen_by_author
 from dbt_lakehouse.lake.tables import TAKEN, Table
 from dbt_lakehouse.runs.source_filter import IS_CHANGE
 from dbt_lakehouse.spark.by_events import Taken
@@ -90,7 +90,7 @@ def taken(logs: Iterable[Mapping[str, Any]]) -> TakenEvents:
     for log in logs:
         all_of.add(condition_of(log))
         is_plain = not any(each.startswith("topic ") for each in log["conditions"])
-        if log["sources"] is None or is_chosen_by_texts(log) or not is_plain:
+        if log["sources"] is None or is_chosen_by_author(log) or not is_plain:
             others.add(condition_of(log))
             continue
         tables = of_rows if log["namespace"] is None else of_records

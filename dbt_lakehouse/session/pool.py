@@ -38,6 +38,8 @@ class LakeSession:
         self.has_references = False
         # The names of functions registered in addition to the base's.
         self.functions: Final[set[str]] = set()
+        # What the plain names of logs' decoders stand for: names with a digest.
+        self.decoders: Final[dict[str, str]] = {}
         # Registry schemas that the payloads of the running model name.
         self.schemas: Mapping[int, Registered | None] = {}
         self._settings: Final = settings_of(spark)

@@ -2,7 +2,7 @@
 payloads with all their texts. It is also their fallback where they fail.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,12 +10,16 @@ import pyarrow.compute as pc
 from dbt_lakehouse.spark.counts import Counts
 from dbt_lakehouse.spark.event_arrays import EVENT, listed
 from dbt_lakehouse.spark.functions import change_rows_batch
-from python_udfs.core.events import CHANGES, DELETE, HEAD_FIELDS, SOURCE_FIELDS, Event, Source
+from python_udfs.core.events import (
+    CHANGES,
+    DELETE,
+    SOURCE_FIELDS,
+    Event,
+    Source,
+    fields_with,
+)
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.declared import KEY_UPDATE, Log, row_type
-
-HEAD: Final = [EVENT.field(name) for name in HEAD_FIELDS]
-"""The columns of an event that its row does not contain."""
 
 
 class Taken(NamedTuple):
@@ -42,9 +46,9 @@ class Taken(NamedTuple):
 
 def log_type(log: Log) -> pa.StructType:
     """The Arrow type of the events of ``log_events_batch``: their origin and the input of the
-    log's technical columns, and their row (``change``).
+    log's technical columns, the texts that its statement needs, and their row (``change``).
     """
-    return pa.struct([*HEAD, ("change", row_type(log))])
+    return pa.struct([*map(EVENT.field, fields_with(log.texts)), ("change", row_type(log))])
 
 
 def log_events_of(
@@ -67,13 +71,14 @@ def log_events_of(
         events.field("metadata"),
         *(each.take(parents) for each in headers if log.headed),
     )
-    head = {field.name: events.field(field.name) for field in HEAD}
-    if not is_record:
+    head = {name: events.field(name) for name in fields_with(log.texts)}
+    if not is_record and "record_key" not in log.texts:
         head["record_key"] = nothing
-    head["metadata"] = nothing
-    if row_type(log).get_field_index(KEY_UPDATE) >= 0:
-        is_update = pc.is_valid(rows.field(KEY_UPDATE))
-        head["metadata"] = pc.if_else(is_update, events.field("metadata"), None)
+    if "metadata" not in log.texts:
+        head["metadata"] = nothing
+        if row_type(log).get_field_index(KEY_UPDATE) >= 0:
+            is_update = pc.is_valid(rows.field(KEY_UPDATE))
+            head["metadata"] = pc.if_else(is_update, events.field("metadata"), None)
     structs = pa.StructArray.from_arrays([*head.values(), rows], fields=list(log_type(log)))
     return listed(structs, parents.to_pylist(), len(decoded))
 

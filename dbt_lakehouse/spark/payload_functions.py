@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.spark.by_events import HEAD, log_events_of, others_of
 from dbt_lakehouse.spark.by_events import Taken as Taken
+from dbt_lakehouse.spark.by_events import log_events_of, others_of
 from dbt_lakehouse.spark.by_events import log_type as log_type
 from dbt_lakehouse.spark.counts import LOOKED_AT, Counts
 from dbt_lakehouse.spark.event_arrays import EventArrays, Texts, in_order, listed, parts_of
@@ -26,14 +26,13 @@ from dbt_lakehouse.spark.functions import (
     with_schemas,
     without_collector,
 )
-from python_udfs.core.events import CHANGES, Event, EventColumns, Source
+from python_udfs.core.events import CHANGES, Event, EventColumns, Source, fields_with
 from python_udfs.debezium.avro import Registered
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.declared import KEY_UPDATE, Log, layout, row_type
 from python_udfs.typed.headers import values_of
 from python_udfs.typed.rows import Headers, Rows
 
-_NO_TEXTS: Final = Texts(record_key=False, images=False, metadata=False)
 # Events that are decoded one by one are usually few; up to this many are converted together.
 _TOGETHER: Final = 256
 
@@ -51,8 +50,8 @@ def log_events_batch(
     events, structs of ``log_type``: those that change a row of one of the sources, or of any
     (None). For a log with header columns, ``headers`` has those in any format.
 
-    ``record_key`` is set for a log whose key is not a column (a record's digest), and
-    ``metadata`` for a row with a ``_key_update``; otherwise both are null.
+    Unless the log needs these texts, ``record_key`` is only set for a log whose key is not a column
+    (a record's digest), and ``metadata`` for a row with a ``_key_update``.
     """
     layout(log)
     try:
@@ -80,6 +79,11 @@ class _LogEvents:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._is_of_records = not log.key
+        self._texts = Texts(
+            record_key=self._is_of_records or "record_key" in log.texts,
+            images=not {"before", "after"}.isdisjoint(log.texts),
+            metadata="metadata" in log.texts,
+        )
         self._heads = EventArrays()
         self._rows = Rows(log)
         self._places: list[int] = []
@@ -89,8 +93,7 @@ class _LogEvents:
 
     def add_columns(self, places: Sequence[int], columns: EventColumns) -> None:
         """Add events of payloads at these places."""
-        texts = _NO_TEXTS._replace(record_key=self._is_of_records)
-        self._heads.add_columns(places, columns, texts)
+        self._heads.add_columns(places, columns, self._texts)
         if self._is_of_records:
             columns = columns._replace(record_key=None, key_names=())
         self._rows.add_columns(columns)
@@ -98,10 +101,12 @@ class _LogEvents:
 
     def add_event(self, place: int, event: Event) -> None:
         """Add an event of the payload at this place, after all earlier ones."""
-        head, change = event._replace(before=None, after=None), event
+        head, change = event, event
+        if not self._texts.images:
+            head = head._replace(before=None, after=None)
         if self._is_of_records:
             change = event._replace(record_key=None)
-        else:
+        if not self._texts.record_key:
             head = head._replace(record_key=None)
         self._heads.add_events(place, [head])
         self._single.append((place, change))
@@ -135,12 +140,13 @@ class _LogEvents:
         rows = in_order(self._rows.array(own), self._places)
         places = self._heads.places
         heads = in_order(self._heads.structs(), places)
-        columns = {field.name: heads.field(field.name) for field in HEAD}
-        metadata = pa.nulls(len(rows), pa.string())
-        if row_type(self._log).get_field_index(KEY_UPDATE) >= 0:
-            is_update = pc.is_valid(rows.field(KEY_UPDATE))
-            metadata = pc.if_else(is_update, columns["metadata"], None)
-        columns["metadata"] = metadata
+        columns = {name: heads.field(name) for name in fields_with(self._log.texts)}
+        if not self._texts.metadata:
+            metadata = pa.nulls(len(rows), pa.string())
+            if row_type(self._log).get_field_index(KEY_UPDATE) >= 0:
+                is_update = pc.is_valid(rows.field(KEY_UPDATE))
+                metadata = pc.if_else(is_update, columns["metadata"], None)
+            columns["metadata"] = metadata
         structs = pa.StructArray.from_arrays(
             [*columns.values(), rows], fields=list(log_type(self._log))
         )

@@ -5,7 +5,7 @@ position and Kafka timestamp. JSON columns are UTF-8 JSON text in ``bytes``, rea
 string array or for ``msgspec.Raw``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -88,6 +88,12 @@ HEAD_FIELDS: Final = tuple(
     each for each in Event._fields if each not in {"before", "after", "error_code", "error_detail"}
 )
 """The fields of a row's change that the row does not contain."""
+
+
+def fields_with(texts: Collection[str]) -> list[str]:
+    """``HEAD_FIELDS`` and those of ``texts`` that are not among them, in ``Event``'s order."""
+    return [each for each in Event._fields if each in HEAD_FIELDS or each in texts]
+
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 """Decodes one Kafka message, from its key and its value."""

@@ -83,6 +83,11 @@ class Log(msgspec.Struct, frozen=True):
     """
     order_by: tuple[PlacePart, ...] = ()
     """The source's own order; empty where Kafka's log decides."""
+    texts: tuple[str, ...] = ()
+    """The fields of its events, beside ``events.HEAD_FIELDS``' own, that its statement needs: a
+    condition of its author's on their images, for one. ``record_key`` and ``metadata`` are texts
+    of all of its events if they are named here.
+    """
 
     @property
     def all_columns(self) -> tuple[LogColumn, ...]:

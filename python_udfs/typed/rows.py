@@ -148,7 +148,8 @@ class Rows:
     def add_columns(self, columns: EventColumns) -> None:
         """Take events apart that were decoded together."""
         images = columns.images
-        if images is None or len(self.layout.plain_fields) < len(self.layout.fields):
+        are_paths = len(self.layout.plain_fields) < len(self.layout.fields)
+        if images is None or are_paths or self.log.former is not None:
             self.add(changes_of(columns))
         else:
             self._add(DecodedBatch(columns, images))

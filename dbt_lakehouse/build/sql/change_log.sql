@@ -3,8 +3,7 @@
 
   Arguments:
       log: its declaration.
-      events: its events with their rows, of log_events or typed_events; of the latter if events
-          with other keys come before all others.
+      events: its events with their rows, of log_events.
       refusal: SQL that fails in place of the operation of an event whose record key has names other
           than the allowed ones; none if all are allowed.
       places: a relation of events that get another log time (`placed_at`), or none.

@@ -3,9 +3,10 @@
   whatever their origin.
 
   Arguments:
-      relations: the events of new payloads, decoded from the bytes by the log's own function, and
-          the log's rows in other_events, by their texts.
-      head: the columns of an event for its origin and for values outside its row.
+      relations: the events of payloads, decoded from the bytes by the log's own function, and the
+          log's rows in other_events, by their texts.
+      head: the columns of an event for its origin, for values outside its row, and with texts that
+          the statement reads.
 #}
 {% for events in relations %}
 select

@@ -252,28 +252,19 @@ format, key, value
       payloads: as of payloads_to_read, none without topics.
       format: the SQL of their format.
       of_payloads, of_events: conditions that payloads meet, and that events meet.
-      headers: the names of headers, to have those of an event's payload as `_lh_headers`.
 #}
-{% macro events_of(input, payloads, format, of_payloads, of_events, headers=[]) %}
-{% set more = ['_lh_headers'] if headers else [] %}
-{% if headers and payloads %}
-{% set payloads %}
-(select *, {{ headers_named(headers) | indent }} as _lh_headers from {{ payloads | indent }})
-{%- endset %}
-{% endif %}
+{% macro events_of(input, payloads, format, of_payloads, of_events) %}
 (
     {% if payloads %}
-    select {{ (event_columns + more) | join(', ') }}
-    from {{ wanted(
-        events_in(payloads, format, more=['log_time'] + more), input, of_events
-    ) | indent }}
+    select {{ event_columns | join(', ') }}
+    from {{ wanted(events_in(payloads, format, more=['log_time']), input, of_events) | indent }}
     {% endif %}
     {% if payloads and input.added is not none %}
     union all
     {% endif %}
     {% if input.added is not none or not payloads %}
-    select {{ (event_columns + more) | join(', ') }}
-    from {{ added(input, of_payloads + of_events, headers) | indent }}
+    select {{ event_columns | join(', ') }}
+    from {{ added(input, of_payloads + of_events) | indent }}
     {% endif %}
 )
 {%- endmacro %}

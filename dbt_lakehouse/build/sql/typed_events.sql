@@ -1,5 +1,5 @@
 {#
-  Events with their rows (`change`).
+  Events with their rows (`change`), from their texts.
 
   Arguments:
       events: a relation with the columns of other_events.

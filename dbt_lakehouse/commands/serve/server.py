@@ -36,6 +36,7 @@ from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of
+from dbt_lakehouse.runs.log_decoders import register_decoders
 from dbt_lakehouse.session.opening import XML_ACCESS, has_ended, open_to_read
 from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.session.troubles import error_text
@@ -73,7 +74,7 @@ def _answer(
     stopped = stopping()
     listing = Listing(spark, project.gold)
     listing.refresh()
-    _restrict(spark, project.gold)
+    _restrict(spark, project.gold, {*SQL_FUNCTIONS, *register_decoders(spark, project.silver)})
     memory = _made("Memory")
     connections = _listen(spark, access, memory)
     connect = None if access.connect is None else _connect(spark, access.connect, memory)
@@ -135,21 +136,23 @@ def _settings(folder: str) -> dict[str, str]:
     }
 
 
-def _restrict(spark: SparkSession, schema: str) -> None:
-    """Restrict all sessions made from this one to reading, and to its functions."""
+def _restrict(spark: SparkSession, schema: str, own: Iterable[str]) -> None:
+    """Restrict all sessions made from this one to reading, and to Spark's functions that are known
+    to be harmless and those of our ``own``.
+    """
     for name in XML_ACCESS:
         # Whatever the profile allows models, and spark-submit has started.
         java_class("java.lang.System").setProperty(name, "")
     registry = scala_object(f"{_ANALYSIS}.FunctionRegistry").builtin()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
     ours = java_session(spark).sessionState().functionRegistry()
-    for name in SQL_FUNCTIONS:
+    for name in own:
         known = identifier(name)
         information = ours.lookupFunction(known).get()
         registry.registerFunction(known, information, ours.lookupFunctionBuilder(known).get())
     functions = _made(
         "Functions",
-        _java_set({*FUNCTIONS, *SQL_FUNCTIONS}),
+        _java_set({*FUNCTIONS, *own}),
         _java_map(FUNCTIONS_REFUSED),
         _java_set(each.lower() for each in OPTIONS),
         _java_map({name.lower(): reason for name, reason in OPTIONS_REFUSED.items()}),

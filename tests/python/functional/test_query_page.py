@@ -81,7 +81,9 @@ def test_each_example_prints_what_the_page_says(
                 server.wait_for("serving at sc://")
                 port = server.said.partition(said)[2].partition("/")[0]
                 code = code.replace(address, re.sub(r"\d+$", port, address))
-        if language == "python":
+        if language == "sql":
+            lake.sql(code)
+        elif language == "python":
             at_hand = "; ".join(f"load '{file}'" for file in extension_files())
             exec(code.replace(INSTALL, repr(at_hand)), variables)
         else:

@@ -138,8 +138,10 @@ class RecordedLake:
     def typed_rows(self, name: str, log: Log, keys: Any, former: Any) -> str:
         return f"typed_{name}" if former is None else f"formerly_typed_{name}"
 
-    def log_function(self, name: str, log: Log, keys: Any, schemas: bool) -> str:
-        return f"decode_{name}"
+    def log_function(
+        self, name: str, log: Log, keys: Any, former: Any, texts: Sequence[str], schemas: bool
+    ) -> str:
+        return f"{'' if former is None else 'formerly_'}decode_{'_'.join([name, *texts])}"
 
     def typed_misfits(self, name: str, log: Log, columns: Sequence[str]) -> str:
         return f"fitting_{'_'.join(columns)}"
@@ -241,6 +243,16 @@ def test_new_events_are_appended() -> None:
     assert "new_payloads" in of.statement("append") and "new_events" in of.statement("append")
 
 
+def test_the_events_that_its_author_chooses_are_decoded_once_with_the_texts_that_he_names() -> None:
+    of = lake(
+        declare(where="contains(after, 'x')"), made=made_of(declare(where="contains(after, 'x')"))
+    )
+    of.build()
+    assert "decode_orders_after(" in of.statement("append")
+    assert "decode_payload" not in of.statement("append")
+    assert of.statement("append").count("(contains(after, 'x'))") == 2
+
+
 def test_a_contract_of_gold_stops_a_log_that_is_another_one_and_no_other() -> None:
     for made in (None, made_of(declare(columns={}))):
         of = lake(declare(), made=made)
@@ -290,7 +302,8 @@ def test_a_key_that_is_declared_anew_types_what_came_before_by_its_own_keys() ->
     of = lake(declare(), keys=keys)
     of.build()
     assert of.steps == ["replace", "ask", "replace"]
-    assert "formerly_typed_orders" in of.statement("replace")
+    assert "formerly_decode_orders_record_key_after(" in of.statement("replace")
+    assert "formerly_typed_orders(" in of.statement("replace")
     assert "`former_id`" in of.statement("replace")
 
 
@@ -310,8 +323,11 @@ def test_a_column_that_is_declared_later_is_filled_before_new_rows_come() -> Non
     of = lake(later, made=made_of(declare()))
     of.build()
     assert of.steps == ["follow schema", "change", "tell", "append"]
+    assert "before_payloads" in of.statement("change")
     assert "before_events" in of.statement("change")
     assert "`city` = source.`city`" in of.statement("change")
+    assert "`city` is not null\n" in of.statement("change")
+    assert "arrays_overlap(_changed_columns, array('city'))" in of.statement("change")
     assert of.statement("tell") == f"{OWN}: filled city from earlier events"
 
 

@@ -168,13 +168,6 @@ def test_columns_of_headers() -> None:
     assert changes(declared(later), kept).to_fill == {"trace": None}
 
 
-def test_the_events_whose_messages_have_a_wanted_header() -> None:
-    declaration = log(columns={"note": "string", "lsn": LSN, "trace": HEADER})
-    found = declarations.events_that_say(declaration, ["trace", "lsn"])
-    assert found is not None
-    assert found.split(" or ")[1:] == ["""contains(metadata, '"lsn"')""", "size(_lh_headers) > 0"]
-
-
 def test_what_a_message_says_beside_a_row_is_no_key_of_a_keyless_table() -> None:
     found = log(key={}, keyless=True, columns={"note": "string", "lsn": LSN, "a": "int"})
     assert found["key"] == ["note", "a"]
@@ -190,32 +183,14 @@ def test_tables_are_not_made_anew_because_there_may_be_columns_beside_rows() -> 
         assert '"beside"' not in declared(of)
 
 
-def test_the_events_that_say_something_of_a_column() -> None:
-    declaration = log(
-        columns={
-            "note": {"type": "string", "name": "a note"},
-            "lsn": LSN,
-            "second": {**LSN, "path": "list.10.1"},
-            "all": {"type": "string", "from": "metadata", "path": "$"},
-            "odd": {**LSN, "path": 'source.l"sn'},
-            "größe": "string",
-        }
-    )
+def test_a_condition_needs_the_texts_that_it_may_name() -> None:
+    def texts(where: str | None) -> list[str]:
+        return declarations.texts_to_choose_by(log(where=where))
 
-    def says(*columns: str, **but: Any) -> list[str] | None:
-        found = declarations.events_that_say(declaration | but, columns)
-        return None if found is None else found.split(" or ")[1:]
-
-    of_note = [f"""contains({text}, '"a note"')""" for text in ("before", "after", "record_key")]
-    of_lsn = ["""contains(metadata, '"lsn"')"""]
-    assert says("note") == of_note
-    assert says("lsn") == of_lsn
-    assert says("lsn", "note") == of_note + of_lsn
-    assert says("second") == ["""contains(metadata, '"list"')"""]
-    assert says("lsn", "all") is says("odd") is says("größe") is None
-    # What a partial image does not name is said of too.
-    assert says("note", partial=True) is None
-    assert says("lsn", partial=True) == of_lsn
+    assert texts(None) == texts("event_index = 0 and source_table <> 'after_all'") == []
+    assert texts("contains(AFTER, 'x') or `before` is null") == ["before", "after"]
+    assert texts("get_json_object(metadata, '$.a') = record_key") == ["record_key", "metadata"]
+    assert len(texts("to_json(struct(*)) like '%x%'")) == 6
 
 
 def test_a_column_beside_the_row_that_is_declared_later_is_filled() -> None:

@@ -29,6 +29,7 @@ from python_udfs.typed.row import Change
 from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Arrays = tuple[pa.Array, pa.Array, pa.Array]
+TEXTS: Final = ("record_key", "before", "after", "metadata", "error_code", "error_detail")
 _CHANGED_EACH: Final = 40
 # The fast path takes no fewer than eight alike.
 _TIMES: Final = 8
@@ -128,7 +129,11 @@ def logs_of(
         beside = LogColumn("beside", "bigint", "ts", rng.choice((("source", "ts_ms"), ("lut",))))
         yield log, sources
         yield Log(log.columns, log.key, keys=keys, beside=(beside,)), None
-        yield Log(log.columns, partial=rng.random() < 0.5), sources
+        texts = tuple(each for each in TEXTS if rng.random() < 0.5)
+        yield Log(log.columns, log.key, keys=keys, beside=(beside,), texts=texts), sources
+        if log.key:
+            yield Log(log.columns, log.key, former=((keys[1][0], "id"),), texts=TEXTS), None
+        yield Log(log.columns, partial=rng.random() < 0.5, texts=texts[:1]), sources
         yield Log(log.columns, names, keyless=True), sources
 
 

@@ -28,19 +28,28 @@ class Functions(LakePart):
         return function
 
     def log_function(
-        self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
+        self,
+        name: str,
+        log: Mapping[str, Any],
+        keys: Sequence[Sequence[str]],
+        former: Mapping[str, str] | None,
+        texts: Sequence[str],
+        schemas: bool,
     ) -> str:
         """The name of a registered function that decodes payloads directly to the events of the
-        change log of this name (``payload_functions.register_log_events``). ``keys`` is as in
-        ``LogRows``; ``schemas``: whether it needs the schemas that the session has found.
+        change log of this name (``payload_functions.register_log_events``). ``keys`` and
+        ``former`` are as in ``LogRows``, ``texts`` as in ``Log``; ``schemas``: whether it needs the
+        schemas that the session has found.
+
+        The first declaration of a session has the plain name, ``decode_<log>``.
         """
         from dbt_lakehouse.spark.payload_functions import register_log_events
 
-        declared = declarations.rows_of(log, keys)
-        given = log["sources"]
-        sources = None if given is None else frozenset((a, b, c) for a, b, c in given)
+        declared = declarations.rows_of(log, keys, former, texts)
+        sources = declarations.sources_of(log)
         of = [declared, sorted(map(str, sources or ()))]
-        function = declarations.rows_function_name("decode", name, log, of)
+        exact = declarations.rows_function_name("decode", name, log, of)
+        function = self._plain_or(exact, declarations.decoder_name(name))
         self._know_with(
             schemas,
             function,
@@ -87,6 +96,18 @@ class Functions(LakePart):
         # A statement may read what several calls have requested.
         session.schemas = {**session.schemas, **schemas_of(self._spark, numbers)}
         register_decoder(self._spark, session.schemas)
+
+    def _plain_or(self, exact: str, plain: str) -> str:
+        """The plain name, if it is free in this session or stands for this function; otherwise the
+        exact one.
+        """
+        from dbt_lakehouse.spark.functions import SQL_FUNCTIONS
+
+        if plain in SQL_FUNCTIONS:
+            return exact
+        if self._lake.only_compiles:
+            return plain
+        return plain if self._handle.session.decoders.setdefault(plain, exact) == exact else exact
 
     def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
         # A command that only compiles needs no session.
