@@ -242,10 +242,19 @@ def test_queries_in_spark_sql(server: Server, demo: Lake) -> None:
         assert rows(first, "select count(*) from orders") == [(36,)]
     decoded = "decode_payload('debezium_json', null, cast('x' as binary))"
     assert server.ask(f"select {decoded}[0].error_code") == [("not_json",)]
+    # Each log's own decoder gives what the log has.
+    events = "lateral view inline(decode_orders_changes('debezium_json', key, value)) event"
+    decoded = f"from bronze.raw_payloads {events} where topic = 'debezium.sales.orders'"
+    logged = "select order_id, amount, _operation, _changed_columns from silver.orders_changes"
+    columns = "change.order_id, change.amount, operation, change._changed_columns"
+    for sides in ((f"select {columns} {decoded}", logged), (logged, f"select {columns} {decoded}")):
+        assert server.ask(" except all ".join(sides)) == []
+    assert server.ask(f"select count(*) > 40 {decoded}") == [(True,)]
     assert server.ask("show views in gold") == []
     for statement in (
         "with some as (from gold.orders |> limit 3) select count(*) from some where order_id in"
         " (select order_id from silver.orders_changes)",
+        "select order_id from orders intersect all select order_id from orders",
         "show tables in gold",
         "describe gold.orders",
         "explain select * from gold.orders",
