@@ -95,6 +95,8 @@ class NodeRun:
         """The formats of the topics whose payloads other_events looks at, with the time
         (microseconds since the epoch) since which these payloads have landed.
         """
+        self.payloads: int | None = None
+        """The number of new payloads that other_events looks at, if it was asked for."""
         self.notes_beside: dict[str, str] = {}
         """Further notes of the model's commits."""
         self.properties_beside: dict[str, str] = {}

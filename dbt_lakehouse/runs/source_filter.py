@@ -48,15 +48,16 @@ CONDITIONS: Final = {
 """What some models read from any source table, as SQL over events."""
 
 
-def aggregates(events: str = "1") -> dict[str, str]:
-    """The aggregates over events that are kept for a commit, as SQL. ``events``: SQL for the
-    number of events in a row.
+def aggregates(events: str = "1", payloads: str = "0") -> dict[str, str]:
+    """The aggregates over events that are kept for a commit, as SQL. ``events`` and ``payloads``:
+    SQL for the number of events in a row, and of payloads that begin with one of them.
     """
     fields = ", ".join(f"'{name}', {name}" for name in ("topic", *SOURCE_FIELDS))
     pair = f"named_struct({fields})"
     operations = {name: f"operation = '{name}'" for name in OPERATIONS}
     return {
         "pairs": f"collect_set(if({IS_CHANGE}, {pair}, null))",
+        "payloads": f"sum({payloads})",
         **{
             name: f"sum(if({condition}, {events}, 0))"
             for name, condition in {**CONDITIONS, **operations}.items()
@@ -72,9 +73,9 @@ class News:
         self.pairs: Final[list[list[str | None]]] = held.get("pairs") or []
         """Topic, database, schema and table of all events of the commits."""
         self.commits: Final[list[dict[str, Any]]] = held.get("commits") or []
-        """For each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, the
-        number of its events for each of ``OPERATIONS``, and ``pairs``, a bit field of its pairs
-        in hexadecimal digits, None for any.
+        """For each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``payloads``, the number
+        of payloads that it has looked at, ``operations``, the number of its events for each of
+        ``OPERATIONS``, and ``pairs``, a bit field of its pairs in hexadecimal digits, None for any.
         """
         self.is_whole: Final[bool] = held.get("is_whole", False)
         """Whether the pairs are those of all events that the table has ever looked at, except for
@@ -123,7 +124,7 @@ def kept(
     commit = {
         "snapshot": snapshot,
         "pairs": f"{bits:x}" if is_known else None,
-        **{name: int(observed.get(name) or 0) for name in CONDITIONS},
+        **{name: int(observed.get(name) or 0) for name in ("payloads", *CONDITIONS)},
         "operations": [int(observed.get(name) or 0) for name in OPERATIONS],
     }
     return {
@@ -140,6 +141,14 @@ def _knows_newest(news: News, table: Table) -> bool:
         # If all commits exist, no commit has looked at anything.
         return not table.chain or table.chain[-1].parent_snapshot_id is None
     return newest in news.by_snapshot()
+
+
+def payloads_of(table: Table) -> int | None:
+    """The number of payloads that a table's newest commit has looked at; None if that is not
+    known.
+    """
+    commit = News(table).by_snapshot().get(table.snapshot, {})
+    return commit.get("payloads")
 
 
 def decoded(table: Table) -> list[tuple[Snapshot, dict[str, int]]]:

@@ -100,13 +100,12 @@ def others_of(taken: Taken, topics: pa.Array, formats: pa.Array, decoded: pa.Arr
     )
     is_taken = pc.and_not(is_taken, is_set_less)
     counts = Counts(topics)
-    theirs = [
-        events.field(name).filter(is_taken).to_pylist() for name in ("operation", *SOURCE_FIELDS)
-    ]
-    for place, operation, database, schema, table in zip(
+    names = ("event_index", "operation", *SOURCE_FIELDS)
+    theirs = [events.field(name).filter(is_taken).to_pylist() for name in names]
+    for place, index, operation, database, schema, table in zip(
         parents.filter(is_taken).to_pylist(), *theirs, strict=True
     ):
-        counts.add([place], (database, schema, table), operation)
+        counts.add([place], (database, schema, table), operation, are_first=index == 0)
     is_other = pc.invert(is_taken)
     return counts.beside(
         events.filter(is_other), parents.filter(is_other).to_pylist(), len(decoded)

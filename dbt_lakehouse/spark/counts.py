@@ -5,15 +5,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbt_lakehouse.spark.event_arrays import EVENT, in_order, listed
 from python_udfs.core.events import SOURCE_FIELDS, Source
 
-LOOKED_AT: Final = pa.struct([*EVENT, ("is_taken", pa.bool_()), ("events", pa.int64())])
+LOOKED_AT: Final = pa.struct(
+    [*EVENT, ("is_taken", pa.bool_()), ("events", pa.int64()), ("payloads", pa.int64())]
+)
 """An event that no log takes, with ``events`` 1; or the number of ``events`` with an operation
-and a source table that a log takes, with everything else null.
+and a source table that a log takes, with everything else null. ``payloads`` is the number of
+payloads whose first event is among them, so all together count each payload once.
 """
-_COUNTED: Final = (*SOURCE_FIELDS, "operation", "events")
+_COUNTED: Final = (*SOURCE_FIELDS, "operation", "events", "payloads")
 
 Operations = str | Sequence[str]
 
@@ -30,14 +34,25 @@ class Counts:
         self._counts: Final[Counter[tuple[str | None, Source, str]]] = Counter()
         self._first: Final[dict[tuple[str | None, Source, str], int]] = {}
         """The first payload with such an event."""
+        self._payloads: Final[Counter[tuple[str | None, Source, str]]] = Counter()
 
-    def add(self, places: Sequence[int], source: Source, operations: Operations) -> None:
-        """Count an event for each of the payloads at these places, which ascend."""
+    def add(
+        self,
+        places: Sequence[int],
+        source: Source,
+        operations: Operations,
+        *,
+        are_first: bool = True,
+    ) -> None:
+        """Count an event for each of the payloads at these places, which ascend. ``are_first``:
+        whether they are the first events of their payloads.
+        """
         for topic, own, theirs in self._by_topic(places, operations):
             counted = {theirs: len(own)} if isinstance(theirs, str) else Counter(theirs)
             for operation, events in counted.items():
                 key = (topic, source, operation)
                 self._counts[key] += events
+                self._payloads[key] += events if are_first else 0
                 first = own[0 if isinstance(theirs, str) else theirs.index(operation)]
                 self._first[key] = min(first, self._first.get(key, first))
 
@@ -67,7 +82,7 @@ class Counts:
         these places, and before them the counts, each with the first payload that it counts.
         """
         keys = sorted(self._first, key=lambda key: (self._first[key], repr(key)))
-        found = [(*key[1], key[2], self._counts[key]) for key in keys]
+        found = [(*key[1], key[2], self._counts[key], self._payloads[key]) for key in keys]
         counted: Mapping[str, Sequence[str | int | None]] = dict(
             zip(_COUNTED, zip(*found, strict=True) if found else [()] * len(_COUNTED), strict=True)
         )
@@ -79,11 +94,17 @@ class Counts:
         ]
         structs = pa.concat_arrays(
             [
-                _structs(counts, is_taken=True, events=pa.array(counted["events"], pa.int64())),
+                _structs(
+                    counts,
+                    is_taken=True,
+                    events=pa.array(counted["events"], pa.int64()),
+                    payloads=pa.array(counted["payloads"], pa.int64()),
+                ),
                 _structs(
                     [events.field(field.name) for field in EVENT],
                     is_taken=False,
                     events=pa.repeat(pa.scalar(1, pa.int64()), len(events)),
+                    payloads=pc.equal(events.field("event_index"), 0).cast(pa.int64()),
                 ),
             ]
         )
@@ -91,6 +112,8 @@ class Counts:
         return listed(in_order(structs, all_places), all_places, length)
 
 
-def _structs(columns: list[pa.Array], *, is_taken: bool, events: pa.Array) -> pa.Array:
+def _structs(
+    columns: list[pa.Array], *, is_taken: bool, events: pa.Array, payloads: pa.Array
+) -> pa.Array:
     flags = pa.repeat(pa.scalar(is_taken), len(events))
-    return pa.StructArray.from_arrays([*columns, flags, events], fields=list(LOOKED_AT))
+    return pa.StructArray.from_arrays([*columns, flags, events, payloads], fields=list(LOOKED_AT))

@@ -180,7 +180,10 @@ def other_events_batch(
             for index, events in decoded.events.items():
                 for event in events:
                     if taken.has(format, event):
-                        counts.add([places[index]], event.source, event.operation)
+                        is_first = event.event_index == 0
+                        counts.add(
+                            [places[index]], event.source, event.operation, are_first=is_first
+                        )
                     else:
                         others.add_events(places[index], [event])
         return counts.beside(others.structs(), others.places, len(values))

@@ -10,5 +10,6 @@ select
     {{ payload_parts.event_columns | join(', ') }},
     if({{ is_judged }}, 'tombstone', null) as added_by,
     {{ taken.condition }} and not {{ is_judged }} as is_taken,
-    1 as events
+    1 as events,
+    if(event_index = 0, 1, 0) as payloads
 from {{ before }}

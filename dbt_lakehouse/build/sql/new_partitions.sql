@@ -1,7 +1,7 @@
 {#
   The partitions of new payloads: their first and last offset, the timestamps at both ends, the time
-  at which the first payload landed, in microseconds, and whether a timestamp is missing, or less
-  than that of an earlier offset.
+  at which the first payload landed, in microseconds, whether a timestamp is missing, or less than
+  that of an earlier offset, and their number.
 
   Arguments:
       payloads: the new rows of bronze.
@@ -14,7 +14,8 @@ select
     unix_micros(min(timestamp)) as oldest,
     unix_micros(max(timestamp)) as newest,
     unix_micros(min(landed_at)) as landed_at,
-    bool_or(timestamp is null or timestamp < _lh_newest_before) as goes_back
+    bool_or(timestamp is null or timestamp < _lh_newest_before) as goes_back,
+    count(*) as payloads
 from (
     select
         topic,

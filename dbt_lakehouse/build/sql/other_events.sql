@@ -1,7 +1,7 @@
 {#
   The events of new payloads. The events that change logs take whatever their contents (`is_taken`)
   are aggregated: `events` is the number that a row stands for, of the same topic, table and
-  operation.
+  operation. `payloads` is the number of payloads whose first event is among these.
 
   Arguments:
       payloads: a relation of them, with `format`.
@@ -12,7 +12,7 @@
 #}
 with decoded as (
     select * from {{ payload_parts.events_in(
-        payloads, format, look, event_fields + ['is_taken', 'events'], of_topic=true
+        payloads, format, look, event_fields + ['is_taken', 'events', 'payloads'], of_topic=true
     ) | indent }}
 ),
 
@@ -33,7 +33,8 @@ timed as (
         {% endfor %}
         cast(null as string) as added_by,
         decoded.is_taken,
-        decoded.events
+        decoded.events,
+        decoded.payloads
     from decoded
     {% if corrections %}
     left join {{ corrections }} as corrections

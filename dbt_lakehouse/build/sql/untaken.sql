@@ -2,6 +2,6 @@
   The events that no change log takes.
 
   Arguments:
-      events: a query of events with `is_taken`, and the number that a row stands for.
+      events: a query of events with `is_taken`, and the numbers that a row stands for.
 #}
-select * except (is_taken, events) from ({{ events }}) where not is_taken
+select * except (is_taken, events, payloads) from ({{ events }}) where not is_taken

@@ -13,8 +13,9 @@ from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, remove_model, small_project
 from streams import START, Message
 
-from dbt_lakehouse.runs import commits, marks
+from dbt_lakehouse.runs import commits, marks, source_filter
 from dbt_lakehouse.runs.moving import MOVED
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.session.dbt_commands import run_dbt
 
 AS_OF: Final = "2026-10-03 00:00:00"
@@ -122,6 +123,9 @@ TOMBSTONE: Final = (3, "tombstone", None)
 def test_what_no_log_takes_is_kept(shop: Shop) -> None:
     assert shop.others() == [(1, "insert", "returns"), INVALID, TOMBSTONE]
     assert shop.logged("orders") == [0]
+    # The commit counts all of them.
+    found = look_at(shop.lake.spark, "silver.other_events")
+    assert found is not None and source_filter.payloads_of(found) == 4
 
 
 def test_a_log_that_is_left_out_reads_on_later(shop: Shop) -> None:

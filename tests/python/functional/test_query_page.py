@@ -18,7 +18,7 @@ from pages import lakehouse as run_lakehouse
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.duckdb_connection import extension_files
 
-# The last example of query.md opens a session of Spark Connect, behind which a process has no other.
+# The last example of query.md opens a session of Spark Connect; a process has no other afterwards.
 PAGES: Final = [ROOT / "docs" / name for name in ("payloads.md", "query.md")]
 # When the page's second run builds; and a moment between the two, whatever time it is here.
 LATER: Final = "2040-02-01 00:00:00"

@@ -67,6 +67,7 @@ def test_every_event_is_counted_once_with_a_payload_of_its_topic(topics: str) ->
     names = pa.array([topics[each] for each in messages], pa.string())
     found = other_events_batch(Taken(frozenset(), ORDERS), names, *sent).to_pylist()
     counted: Counter[Any] = Counter()
+    assert sum(event["payloads"] for events in found for event in events) == len(messages)
     for topic, events in zip(names.to_pylist(), found, strict=True):
         for event in events:
             key = (topic, event["source_table"], event["operation"], event["is_taken"])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from metadata import UUID, commit, is_behind, row, table
 
+from dbt_lakehouse.build.other_events import doubt_of_payloads
 from dbt_lakehouse.lake.tables import EMPTIED, LOOKED, Table
 from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.marks import Mark, reading
@@ -151,9 +152,25 @@ def test_so_many_tables_are_not_kept() -> None:
 def test_what_is_counted() -> None:
     assert set(source_filter.aggregates()) == {
         "pairs",
+        "payloads",
         *source_filter.CONDITIONS,
         *source_filter.OPERATIONS,
     }
+
+
+def test_a_commit_counts_the_payloads_that_it_has_looked_at() -> None:
+    found = events(observed(ORDERS, payloads=2), observed(OTHERS, payloads=3))
+    assert source_filter.payloads_of(found) == 3
+    # Nothing is known of a commit that was cut off before it was noted, or of one of before.
+    assert source_filter.payloads_of(events(observed(), more=(commit(4, 3),))) is None
+
+    def doubt(new: int | None, of: Table = found) -> str | None:
+        run = NodeRun(lambda _: None, "silver.other_events", [])
+        run.payloads = new
+        return doubt_of_payloads("silver.other_events", of, run)
+
+    assert doubt(None) is doubt(3) is doubt(4, table()) is None
+    assert "has looked at 3 payloads, and bronze has 4 new ones" in str(doubt(4))
 
 
 def test_how_many_events_there_were() -> None:
