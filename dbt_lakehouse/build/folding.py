@@ -47,17 +47,16 @@ class Folding(Building):
 
     @property
     def may_go_on_from_its_rows(self) -> bool:
-        """Whether the table can be brought up to date from its own rows: they are what the log
-        would give now, the log has new rows that the table has not read, and their order is
-        Kafka's or time's.
+        """Whether the table can be brought up to date from its own rows and what is new: its rows
+        are what the upstreams gave when it read them, all new rows are rows that it has not read,
+        and their order is Kafka's or time's.
         """
-        run, log = self.run, self.run.upstreams[0]
+        run = self.run
         return not (
             self.fold.order_by
             or run.is_redeclared
             or run.to_fill
-            or not run.has_news_of(log)
-            or run.may_read_again(log)
+            or any(map(run.may_read_again, run.upstreams))
         )
 
     def refuse_earlier_moment(self) -> None:

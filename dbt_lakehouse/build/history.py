@@ -76,9 +76,12 @@ class History(Refolding):
 
     def refolded(self) -> Built:
         """Fold what is touched, or everything; keys whose open versions suffice, from those."""
-        news = HistoryNews(self)
+        news, notes = HistoryNews(self), {AS_OF: self.model.as_of}
         if not self.run.is_incremental or not news.suffices():
-            return super().refolded()
+            if not news.are_none:
+                return super().refolded()
+            self.lake.commits.note(self.this, notes)
+            return self.unchanged("nothing is touched")
         folded = self.view("folded")
         query = render(
             "history",
@@ -98,7 +101,7 @@ class History(Refolding):
             columns=quoted(self.lake.catalog.columns_of(self.this)),
             ranges=news.ranges,
         )
-        return self.written(statement, {AS_OF: self.model.as_of})
+        return self.written(statement, notes)
 
 
 class BitemporalHistory(History):

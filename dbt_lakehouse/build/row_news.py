@@ -26,8 +26,13 @@ class RowNews:
     def _may_suffice(self) -> bool:
         """Whether only steps of rows can have changed a copy."""
         table = self._table
-        return table.may_go_on_from_its_rows and not table.has_rows(
-            f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
+        has_news = table.run.has_news_of(table.run.upstreams[0])
+        return (
+            table.may_go_on_from_its_rows
+            and has_news
+            and not table.has_rows(
+                f"select 1 from {table.new_changes} as changes where _operation = 'truncate'"
+            )
         )
 
     def suffices(self) -> bool:

@@ -65,6 +65,19 @@ left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 {% if deletes %}
 union all
+select * from ({{ set_less_deletes(fold, deletes) | indent }})
+left semi join (select _digest from {{ keys or changes }}) using (_digest)
+{% endif %}
+{%- endmacro %}
+
+{#
+  The deletes without a set in the fold's namespace, in the form of log_events. Each is one of the
+  keys of a log that has its digest.
+
+  Arguments:
+      deletes: the table of deletes without a set, to select from.
+#}
+{% macro set_less_deletes(fold, deletes) %}
 select
     _digest,
     {{ parts.no_columns(fold.columns) | indent }}
@@ -75,11 +88,9 @@ select
     cast(null as timestamp) as _expires_at,
     false as _lh_is_state,
     _occurred_at is not null and {{ parts.known_time() | indent }} is null as _lh_is_clock_ahead,
-    {{ no_names }} as _unchanged_columns
+    cast(null as array<string>) as _unchanged_columns
 from {{ deletes }} as deletes
-left semi join (select _digest from {{ keys or changes }}) using (_digest)
 where _namespace = {{ fold.namespace | literal }}
-{% endif %}
 {%- endmacro %}
 
 {#

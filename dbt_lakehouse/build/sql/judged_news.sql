@@ -1,6 +1,7 @@
 {#
   For each key with new events, the first of them by place and by time; whether one belongs before
-  the known state (`_lh_before`), and whether only the log can tell (`_lh_unknown`).
+  the known state (`_lh_before`), and whether only the log can tell (`_lh_unknown`). In a namespace
+  also the keys without new events whose versions expire.
 
   Arguments:
       fold: the Fold.
@@ -23,7 +24,15 @@ select
     -- At the same instant, versions that begin there would have to be folded again.
     _lh_unsaid
     or coalesce(_lh_first_position <= known._position, false)
-    or coalesce(_lh_first_time <= known._lh_known_time, false) as _lh_before,
-    known._lh_known_time is null as _lh_unknown
+    or coalesce(_lh_first_time <= known._lh_known_time, false)
+    {% if fold.namespace %}
+    or coalesce(known._lh_is_unsure, false)
+    {% if fold.track_columns is not none %}
+    or coalesce(known._expires_at <= _lh_first_time, false)
+    {% endif %}
+    {% endif %}
+        as _lh_before,
+    firsts._lh_first_position is not null and known._lh_known_time is null as _lh_unknown
 from firsts
-left join {{ known }} as known on {{ parts.equal('firsts', 'known', fold.key) }}
+{{ 'full' if fold.namespace else 'left' }} join {{ known }} as known
+    on {{ parts.equal('firsts', 'known', fold.key) }}

@@ -20,7 +20,7 @@ from (
         -- So that the version begins where it did.
         valid_from as _lh_guard_time,
         _position,
-        cast(null as timestamp) as _expires_at,
+        {{ '_expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
         true as _lh_is_state,
         false as _lh_is_clock_ahead,
         cast(null as array<string>) as _unchanged_columns

@@ -6,13 +6,15 @@ knows no difference.
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
+from expected_gold import EPOCH
 from lakes import Lake
 from row_events import COLUMNS, Event, Source
-from row_examples import Step, delete, insert, row, truncate, update
+from row_examples import Step, delete, insert, row, truncate, update, write
 from row_lake import (
     LAST,
     RowLake,
@@ -24,7 +26,7 @@ from row_lake import (
     log_of,
 )
 from small_project import add_gold, history, small_project
-from streams import MINUTE, START, UNAVAILABLE
+from streams import DAY, MINUTE, START, UNAVAILABLE
 
 from dbt_lakehouse.build.history_news import HistoryNews
 from dbt_lakehouse.build.row_news import RowNews
@@ -35,6 +37,18 @@ PARTS: Final = Source(
     "debezium.shop.parts", "shop", "parts", partial=True, order_by_source_time=True
 )
 SOURCES: Final = (LOGGED, TIMED, PARTS)
+SETS: Final = tuple(
+    Source(
+        f"aerospike.web.{name}",
+        "web",
+        name,
+        partial=name == "bits",
+        order_by_source_time=name != "ticks",
+        format="aerospike_messagepack",
+    )
+    for name in ("cells", "bits", "ticks")
+)
+CELLS, BITS, TICKS = SETS
 BAGS: Final = Source("debezium.shop.bags", "shop", "bags", has_key=False)
 HISTORIES: Final[dict[str, tuple[Source, tuple[str, ...] | None]]] = {
     "logged_history": (LOGGED, None),
@@ -43,7 +57,15 @@ HISTORIES: Final[dict[str, tuple[Source, tuple[str, ...] | None]]] = {
     "timed_levels": (TIMED, ("level",)),
     "parts_history": (PARTS, None),
 }
+OF_SETS: Final[dict[str, tuple[Source, tuple[str, ...] | None]]] = {
+    "cells_history": (CELLS, None),
+    "cells_levels": (CELLS, ("level",)),
+    "bits_history": (BITS, None),
+    "ticks_history": (TICKS, None),
+}
 ALL: Final = frozenset(HISTORIES)
+ALL_OF_SETS: Final = frozenset(OF_SETS)
+UNTRACKED: Final = ALL_OF_SETS - {"cells_levels"}
 BAGGED: Final = frozenset({"bags"})
 NONE: Final = frozenset[str]()
 PARTITIONS: Final = 2
@@ -80,6 +102,8 @@ class Played:
             named=step.named,
             before=step.before,
             previous_key=step.previous_key,
+            expires_s=None if step.expires is None else at(step.expires) // 1000,
+            has_set=step.has_set,
         )
 
     def run(
@@ -87,21 +111,30 @@ class Played:
         make: Callable[[Source], list[Event]],
         *arguments: str,
         sources: Iterable[Source] = SOURCES,
+        as_of: datetime = LAST,
     ) -> set[str]:
         """Land events of some sources, and run; the tables that took the fast path."""
         self.short.append(set())
-        self.lake.run(*arguments, events=[event for each in sources for event in make(each)])
+        events = [event for each in sources for event in make(each)]
+        # Without the sets, unless a test is of them.
+        chosen = arguments or ("--exclude", *(f"{each.table}_changes+" for each in SETS))
+        self.lake.run(*chosen, events=events, as_of=as_of)
         return self.short[-1]
 
-    def differences(self) -> dict[str, list[str]]:
+    def differences_of(self, histories: Any, as_of: datetime = LAST) -> dict[str, list[str]]:
         """How histories differ from the reference."""
         found = {
             name: differences(
-                expected_history(source, self.lake.landed, LAST, tracked),
+                expected_history(source, self.lake.landed, as_of, tracked),
                 self.lake.lake.read(f"gold.{name}"),
             )
-            for name, (source, tracked) in HISTORIES.items()
+            for name, (source, tracked) in histories.items()
         }
+        return {name: each for name, each in found.items() if each}
+
+    def differences(self) -> dict[str, list[str]]:
+        """How histories and rows without a key differ from the reference."""
+        found = self.differences_of(HISTORIES)
         bags = expected_rows(BAGS, self.lake.landed)
         found["bags"] = differences(bags, self.lake.lake.read("gold.bags"))
         return {name: each for name, each in found.items() if each}
@@ -111,10 +144,10 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder = tmp_path_factory.mktemp("news")
     project = small_project(folder / "project")
-    for source in (*SOURCES, BAGS):
+    for source in (*SOURCES, *SETS, BAGS):
         add_change_log(project, source)
     add_current_state(project, BAGS)
-    for name, (source, tracked) in HISTORIES.items():
+    for name, (source, tracked) in {**HISTORIES, **OF_SETS}.items():
         # Beside no current state, which a run would build as well.
         add_gold(project, replace(history(log_of(source), name, tracked), data_tests=[]))
     played = Played(RowLake(Lake(folder, project)))
@@ -347,6 +380,190 @@ def test_rows_without_a_key_at_each_boundary(played: Played, batch: Batch) -> No
     taken = played.run(made, "-s", "+bags", sources=[BAGS])
     assert batch.short is None or taken == batch.short
     assert played.differences() == {}
+
+
+# Minutes behind the moment of all other runs.
+SETS_FROM: Final = 11 * DAY // MINUTE
+
+
+def later(minutes: float) -> int:
+    """A time that many minutes after the sets' first one, in milliseconds."""
+    return at(SETS_FROM + minutes)
+
+
+def without_set(minutes: float, key: int) -> Step:
+    return delete(later(minutes), key=key, has_set=False)
+
+
+# Of sets, each with the minute that the run is for.
+BATCHES_OF_SETS: Final[list[tuple[Batch, int]]] = [
+    (
+        Batch(
+            "the first",
+            [
+                (write(later(10 + number), ONE, key=number, expires=expires), 10 + number)
+                for number, expires in enumerate([200, None, 60, 45, None, 100, None, None])
+            ],
+            NONE,
+        ),
+        20,
+    ),
+    (
+        Batch(
+            "writes, deletes with and without a set, and new keys",
+            [
+                (write(later(30), TWO, key=0, expires=210), 30),
+                (delete(later(31), key=1), 31),
+                (without_set(32, 4), 32),
+                (write(later(33), ONE, key=20), 33),
+                (write(later(34), ONE, key=21, expires=50), 34),
+                (without_set(35, 21), 35),
+                (without_set(36, 99), 36),
+            ],
+            ALL_OF_SETS,
+        ),
+        40,
+    ),
+    (Batch("nothing but what expires", [], UNTRACKED), 70),
+    (Batch("nothing at all", [], NONE), 75),
+    (
+        Batch(
+            "a write behind the expiry",
+            [(write(later(65), {"level": 3}, key=2), 76)],
+            ALL_OF_SETS,
+        ),
+        80,
+    ),
+    (
+        Batch(
+            "a write before the expiry that ended the version",
+            [(write(later(44), TWO, key=3), 85)],
+            NONE,
+        ),
+        90,
+    ),
+    (Batch("a delete of a key that has expired", [(without_set(105, 5), 105)], UNTRACKED), 110),
+    (
+        Batch("a write at the instant of the expiry", [(write(later(100), ONE, key=5), 111)], NONE),
+        112,
+    ),
+    (
+        Batch(
+            "a write that finds its version expired",
+            [(write(later(220), {"level": 2}, key=0), 220)],
+            UNTRACKED,
+        ),
+        230,
+    ),
+    (
+        Batch("a write before a delete without a set", [(write(later(31), TWO, key=4), 240)], NONE),
+        245,
+    ),
+    (
+        Batch(
+            "a write behind it", [(write(later(250), {"note": "back"}, key=4), 250)], ALL_OF_SETS
+        ),
+        260,
+    ),
+    (Batch("a delete without a set that is late", [(without_set(249, 4), 270)], NONE), 271),
+    (Batch("a delete of a key that is gone", [(without_set(275, 1), 275)], ALL_OF_SETS), 280),
+    (Batch("an earlier delete of a key that is gone", [(without_set(100, 1), 290)], NONE), 291),
+    (Batch("a write without a time", [(write(None, TWO, key=6), 300)], None), 301),
+    (
+        Batch(
+            "a version that expires before it begins",
+            [(write(later(320), THREE, key=7, expires=310), 302)],
+            ALL_OF_SETS,
+        ),
+        305,
+    ),
+    (Batch("which it then does", [], NONE), 330),
+    (Batch("a delete of what is in no set", [(without_set(340, 777), 340)], ALL_OF_SETS), 345),
+]
+IN_CI_OF_SETS: Final = (
+    "the first",
+    "writes, deletes with and without a set, and new keys",
+    "nothing but what expires",
+    "a write before the expiry that ended the version",
+)
+
+
+@pytest.mark.parametrize(
+    ("batch", "minute"),
+    [
+        pytest.param(
+            *each, id=each[0].name, marks=() if each[0].name in IN_CI_OF_SETS else pytest.mark.long
+        )
+        for each in BATCHES_OF_SETS
+    ],
+)
+def test_sets_at_each_boundary(played: Played, batch: Batch, minute: int) -> None:
+    """Versions of records, which also end where they expire."""
+
+    def made(source: Source) -> list[Event]:
+        return [
+            played.event(
+                source,
+                step._replace(expires=step.expires and SETS_FROM + step.expires),
+                sent and SETS_FROM + sent,
+            )
+            for step, sent in batch.steps
+        ]
+
+    taken = run_of_sets(played, made, minute)
+    assert batch.short is None or taken == batch.short
+    assert played.differences_of(OF_SETS, moment(minute)) == {}
+
+
+def moment(minute: float) -> datetime:
+    """The moment that a run is for."""
+    return EPOCH + timedelta(milliseconds=later(minute))
+
+
+def run_of_sets(played: Played, made: Callable[[Source], list[Event]], minute: float) -> set[str]:
+    chosen = [f"+{name}" for name in OF_SETS]
+    return played.run(made, "-s", *chosen, sources=SETS, as_of=moment(minute))
+
+
+def random_writes(
+    played: Played, source: Source, *, dice: random.Random, start: int
+) -> list[Event]:
+    """Writes and deletes of a few records after a minute; of every third run, some belong before
+    others.
+    """
+    is_clean = dice.random() < 0.67
+    events = []
+    for number in range(14):
+        minute: float | None = start + number
+        if not is_clean:
+            minute = dice.choice([minute, minute, None, start - dice.randint(0, 40)])
+        time = None if minute is None else later(minute)
+        named = {**row(dice.randint(1, 2), note=str(number)), "label": "a"}
+        if source.partial:
+            named = {name: named[name] for name in dice.sample([*COLUMNS], 2)}
+        expires = dice.choice([None, None, start + number + dice.randint(1, 45)])
+        # A delete without a set is of the digest in each set of the namespace.
+        key = 1000 * (1 + SETS.index(source)) + dice.randrange(10)
+        step = write(time, named, key=key, expires=expires and SETS_FROM + expires)
+        if dice.random() < 0.3:
+            step = delete(time, key=step.key, has_set=dice.random() < 0.5)
+        sent = SETS_FROM + start + number - dice.choice([0, 0, 3])
+        events.append(played.event(source, step, sent, step.key % PARTITIONS))
+    return events
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_random_sets(played: Played, seed: int) -> None:
+    dice = random.Random(f"sets {seed}")
+    short: set[str] = set()
+    for number in range(8):
+        start = 400 + 200 * seed + 20 * number
+        made = partial(random_writes, played, dice=dice, start=start)
+        minute = start + dice.randint(1, 20)
+        short |= run_of_sets(played, made, minute)
+        assert played.differences_of(OF_SETS, moment(minute)) == {}, number
+    assert short >= UNTRACKED
 
 
 def random_events(

@@ -292,10 +292,13 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         of = replace(fold, track_columns=track or None)
         read = {"log": "l", "deletes": deletes, "keys": keys}
         yield "history", {"fold": of, **read, "events": None, "as_of": AS_OF}
-        if not fold.namespace:
-            news = {"log": "l", "deletes": None, "keys": None, "events": "e"}
-            yield "history", {"fold": of, **news, "as_of": AS_OF}
-            yield "open_versions", {"fold": of, "own": "o", "news": "n", "ranges": [[":a", ":b"]]}
+        news = {"log": "l", "deletes": None, "keys": None, "events": "e"}
+        yield "history", {"fold": of, **news, "as_of": AS_OF}
+        ranges = [] if fold.namespace else [[":a", ":b"]]
+        for as_of in (None, *[AS_OF] * bool(fold.namespace)):
+            of_own = {"own": "o", "news": "n", "ranges": ranges, "as_of": as_of}
+            yield "open_versions", {"fold": of, **of_own}
+        yield "judged_news", {"fold": of, "news": "n", "known": "k"}
         tested = {"fold": of, "gold": "g", "keys": keys and "select id from k"}
         of_reference = {**tested, "log": "l", "deletes": deletes, "built_as_of": AS_OF}
         for deleted_rows in YES_AND_NO:
@@ -322,24 +325,21 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "as_of": AS_OF,
             },
         )
-    if not fold.namespace:
-        yield "judged_news", {"fold": fold, "news": "n", "known": "k"}
-        for is_small in YES_AND_NO:
-            yield (
-                "known_and_news",
-                {"fold": fold, "known": "k", "news": "n", "is_small": is_small},
-            )
-        yield (
-            "events_near_news",
-            {
-                "fold": fold.without_columns(),
-                "before": "b",
-                "judged": "j",
-                "log_time": "timestamp_micros(1)",
-                "time": "timestamp_micros(2)",
-                "day_before": "timestamp_micros(0)",
-            },
-        )
+    for is_small in YES_AND_NO:
+        yield "known_and_news", {"fold": fold, "known": "k", "news": "n", "is_small": is_small}
+    yield (
+        "events_near_news",
+        {
+            "fold": fold.without_columns(),
+            "before": "b",
+            "deletes": deletes,
+            "own": "o",
+            "judged": "j",
+            "log_time": "timestamp_micros(1)",
+            "time": "timestamp_micros(2)",
+            "day_before": "timestamp_micros(0)",
+        },
+    )
     yield (
         "with_deleted",
         {"fold": fold, "log": "l", "events": "e", "live": "select 1", "last": "select 2"},
