@@ -2,12 +2,20 @@
 
 Two lakes of order events (``increments``) with the same keys: in A each key has one event, in B
 ten. Into each go changes of random keys, which all come after what is known. The lakes take turns.
+The same for records of an Aerospike set.
 """
 
 import statistics
+from collections.abc import Iterator
 from typing import Final
 
-from tools.benchmarks.increments import OrderLake, rounded, table_name, write_orders_project
+from tools.benchmarks.increments import (
+    OrderLake,
+    RecordLake,
+    rounded,
+    table_name,
+    write_orders_project,
+)
 from tools.benchmarks.lake import Run
 from tools.benchmarks.measuring import Figure, Options
 
@@ -18,8 +26,16 @@ _TIMES: Final = 10
 
 def measure(options: Options) -> list[Figure]:
     """Build the lakes, run the increments, compare the history's model and the whole run."""
-    project = write_orders_project(options.folder / "project", histories=True)
-    lakes = {name: OrderLake(options.folder / f"lake-{name}", project) for name in "AB"}
+    return [*_measured(options, OrderLake), *_measured(options, RecordLake)]
+
+
+def _measured(options: Options, kind: type[OrderLake]) -> Iterator[Figure]:
+    project = write_orders_project(
+        options.folder / f"project-{kind.format}",
+        histories=True,
+        are_records=kind is RecordLake,
+    )
+    lakes = {name: kind(options.folder / f"lake-{kind.format}-{name}", project) for name in "AB"}
     events = rounded(options.events)
     lakes["A"].land_inserts(events)
     lakes["B"].land_history(_TIMES * events, events)
@@ -32,23 +48,18 @@ def measure(options: Options) -> list[Figure]:
             lake.increment(rounded(events // 100), "random")
             runs[name] += (lake.increment(rounded(events // 100), "random") for _ in range(2))
     history = f"{table_name(0)}_history"
-    seconds = {
-        what: {
+    for what in (history, "run"):
+        seconds = {
             name: statistics.median(
                 run.total if what == "run" else run.models[what] for run in of_lake
             )
             for name, of_lake in runs.items()
         }
-        for what in (history, "run")
-    }
-    return [
-        Figure(
+        yield Figure(
             "histories",
-            f"{what}, {_TIMES} times the log",
-            of_lake["B"] / of_lake["A"],
+            f"{kind.format}: {what}, {_TIMES} times the log",
+            seconds["B"] / seconds["A"],
             _BAR,
             higher_is_better=False,
-            measured={f"{name} s": taken for name, taken in of_lake.items()},
+            measured={f"{name} s": taken for name, taken in seconds.items()},
         )
-        for what, of_lake in seconds.items()
-    ]

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from pyspark.sql import Row, SparkSession
 
@@ -45,18 +45,27 @@ _SHUFFLE: Final = 6_180_339_889
 Keys = Literal["random", "clustered"]
 
 
-def write_orders_project(project: Path, tables: int = 1, *, histories: bool = False) -> Path:
-    """A dbt project for that many tables of orders, each with a history if so asked."""
+def write_orders_project(
+    project: Path, tables: int = 1, *, histories: bool = False, are_records: bool = False
+) -> Path:
+    """A dbt project for that many tables of orders, each with a history if so asked; they may be
+    records (``RecordLake``).
+    """
     names = [table_name(number) for number in range(tables)]
-    gold = {name: _gold_model(name) for name in names}
+    gold = {name: _gold_model(name, has_contract=not are_records) for name in names}
     if histories:
         gold |= {f"{name}_history": _history_model(name) for name in names}
     models = Models(
-        silver={f"{name}_changes": _change_log_model(name) for name in names},
+        silver={
+            f"{name}_changes": _record_log_model(name) if are_records else _change_log_model(name)
+            for name in names
+        },
         gold=gold,
         gold_yaml=contracts(
             {name: {"order_id": "bigint", **_COLUMNS, **TECHNICAL_COLUMNS} for name in names}
-        ),
+        )
+        if not are_records
+        else "",
     )
     return write_project(project, models)
 
@@ -76,6 +85,9 @@ _COLUMNS: Final = {
 }
 
 
+_NO_CONTRACT: Final = '{{ config(contract={"enforced": false}) }}'
+
+
 def _change_log_model(name: str) -> str:
     return f"""{{{{
     change_log(
@@ -89,13 +101,18 @@ def _change_log_model(name: str) -> str:
 """
 
 
-def _gold_model(name: str) -> str:
-    return f'{{{{ current_state(ref("{name}_changes")) }}}}\n'
+def _record_log_model(name: str) -> str:
+    columns = json.dumps(_COLUMNS)
+    return f'{{{{ aerospike_change_log(namespace="sales", set="{name}", columns={columns}) }}}}\n'
+
+
+def _gold_model(name: str, *, has_contract: bool) -> str:
+    config = "" if has_contract else f"{_NO_CONTRACT}\n\n"
+    return f'{config}{{{{ current_state(ref("{name}_changes")) }}}}\n'
 
 
 def _history_model(name: str) -> str:
-    config = '{{ config(contract={"enforced": false}) }}'
-    return f'{config}\n\n{{{{ history(ref("{name}_changes")) }}}}\n'
+    return f'{_NO_CONTRACT}\n\n{{{{ history(ref("{name}_changes")) }}}}\n'
 
 
 @dataclass
@@ -109,6 +126,7 @@ class OrderLake:
     """So many have landed: those of all tables, in turn."""
     note_bytes: int = 40
     """The length of a row's longest text."""
+    format: ClassVar[str] = "debezium_json"
     _next_key: int = field(default=0, init=False)
 
     @property
@@ -122,7 +140,7 @@ class OrderLake:
 
     @property
     def _lake(self) -> BenchmarkLake:
-        topics = [{"pattern": ".*", "format": "debezium_json"}]
+        topics = [{"pattern": ".*", "format": self.format}]
         return BenchmarkLake(self.folder, self.project, {"topics": topics})
 
     def land_inserts(self, events: int) -> None:
@@ -250,9 +268,9 @@ class OrderLake:
         piece = "sha1(concat(number, ':', piece))"
         return f"array_join(transform(sequence(1, {pieces}), piece -> {piece}), '')"
 
-    def _messages(self, start: int, events: int, key: str, op: str) -> str:
-        """SQL of the messages of events, as bronze has them."""
-        image = """format_string(
+    def _image(self) -> str:
+        """SQL of an event's row as JSON."""
+        return """format_string(
             '{"order_id":%d,"customer_id":%d,"status":"%s","amount":"%d.%02d","currency":"EUR",'
             || '"placed_at":"2026-01-%02dT%02d:30:00.000000Z","note":"%s"}',
             order_id,
@@ -264,13 +282,16 @@ class OrderLake:
             order_id % 24,
             NOTE
         )""".replace("NOTE", self._note())
-        envelope = f"""format_string(
+
+    def _value(self) -> str:
+        """SQL of an event's message."""
+        return f"""format_string(
             '{{"before":%s,"after":%s,"source":{{"version":"3.2.0.Final","connector":"postgresql",'
             || '"name":"shop","ts_ms":%d,"snapshot":"false","db":"shop","schema":"sales",'
             || '"table":"%s","txId":%d,"lsn":%d,"xmin":null}},"transaction":null,"op":"%s",'
             || '"ts_ms":%d,"ts_us":%d}}',
             if(op = 'd', format_string('{{"order_id":%d}}', order_id), 'null'),
-            if(op = 'd', 'null', {image}),
+            if(op = 'd', 'null', {self._image()}),
             {_time("number")} - 300,
             source_table,
             number,
@@ -279,6 +300,9 @@ class OrderLake:
             {_time("number")} - 100,
             ({_time("number")} - 100) * 1000
         )"""
+
+    def _messages(self, start: int, events: int, key: str, op: str) -> str:
+        """SQL of the messages of events, as bronze has them."""
         return f"""
             select
                 'debezium.shop.' || source_table as topic,
@@ -287,7 +311,7 @@ class OrderLake:
                 timestamp_millis({_time("number")}) as timestamp,
                 0 as timestamp_type,
                 cast(format_string('{{"order_id":%d}}', order_id) as binary) as key,
-                cast({envelope} as binary) as value,
+                cast({self._value()} as binary) as value,
                 array() as headers,
                 current_timestamp() as landed_at
             from (
@@ -295,6 +319,25 @@ class OrderLake:
                 from ({self._changes(self.events, events, key, op, start)})
             )
         """
+
+
+class RecordLake(OrderLake):
+    """A lake of the same events as Aerospike's, in flat JSON. Keys are digests, and all records
+    expire one day.
+    """
+
+    format = "aerospike_flat_json"
+
+    def _value(self) -> str:
+        return f"""format_string(
+            '{{"metadata":{{"namespace":"sales","set":"%s","digest":"%s","msg":"%s","gen":1,'
+            || '"lut":%d,"exp":1893456000}}%s',
+            source_table,
+            base64(unhex(sha1(cast(order_id as string)))),
+            if(op = 'd', 'delete', 'write'),
+            {_time("number")} - 300,
+            if(op = 'd', '}}', concat(',', substring({self._image()}, 2)))
+        )"""
 
 
 def _time(number: str) -> str:
