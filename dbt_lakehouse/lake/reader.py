@@ -6,16 +6,19 @@ query can reach only the files of the lake's storage, and can change nothing.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 import msgspec
+import pyarrow as pa
 from duckdb import DuckDBPyConnection
+from duckdb.func import FunctionNullHandling, PythonUDFType
+from duckdb.sqltypes import DuckDBPyType
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
 from dbt_lakehouse.lake.buckets import is_in_bucket, trouble_text
@@ -98,6 +101,8 @@ class Reader:
         self._asked = ""
         self._whole: set[tuple[str, datetime | None]] = set()
         self._tables: set[str] = set()
+        self.functions: Final[set[str]] = set()
+        """The names of the functions that were added."""
         # Tables of the catalog that can't be read, with the reason.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
@@ -111,6 +116,13 @@ class Reader:
     def names(self) -> list[str]:
         """All tables and views, as ``schema.name``."""
         return sorted(self._views.keys() | self._unreadable.keys())
+
+    def logs_first(self) -> list[str]:
+        """The readable tables, those of the silver schema beside the default one first."""
+        beside = f"{self._schema.removesuffix('gold')}silver."
+        return sorted(
+            self._tables - self._unreadable.keys(), key=lambda name: not name.startswith(beside)
+        )
 
     @property
     def tables(self) -> list[str]:
@@ -149,6 +161,25 @@ class Reader:
             self._asked = sql
             self._refuse_damage(_SECONDS_BEFORE, _BYTES_BEFORE)
             return self._duck.execute(statements[0])
+
+    def add_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: Sequence[pa.DataType],
+        returns: pa.DataType,
+    ) -> None:
+        """Add a function of Arrow arrays to the SQL of queries. Null is an argument like others."""
+        types = [_type_in_duckdb(each) for each in (*arguments, returns)]
+        self._duck.create_function(
+            name,
+            function,
+            [*types[:-1]],
+            types[-1],
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
+        self.functions.add(name)
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, which then raises DuckDB's interrupt."""
@@ -447,6 +478,12 @@ class Reader:
             if known.partition(".")[2] == name:
                 return reason
         return ConfigurationError(missing_table(name, self.names, self._root))
+
+
+def _type_in_duckdb(type: pa.DataType) -> DuckDBPyType:
+    """DuckDB's type of Arrow's arrays of a type."""
+    nothing = pa.table({"column": pa.array([], type)})
+    return duckdb.from_arrow(nothing).types[0]
 
 
 def _scan(metadata: str, snapshot: int | None) -> str:

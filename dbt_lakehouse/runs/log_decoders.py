@@ -5,6 +5,8 @@ log's declaration. Here a session that only reads gets the same ones, made from 
 with which the logs were last built.
 """
 
+from typing import NamedTuple
+
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.declared import declarations
@@ -15,6 +17,31 @@ from dbt_lakehouse.runs.tables import look_at, tables_in
 from dbt_lakehouse.spark.functions import register_decoder
 from dbt_lakehouse.spark.payload_functions import register_log_events
 from dbt_lakehouse.telling import tell
+from python_udfs.core.events import Source
+from python_udfs.typed.declared import Log
+
+
+class LogDecoder(NamedTuple):
+    """The decoder of a change log, ``decode_<log>``."""
+
+    name: str
+    log: Log
+    sources: frozenset[Source] | None
+    """The source tables whose events it gives; None for any."""
+
+
+def decoder_of(table: LakeTable) -> LogDecoder | None:
+    """The decoder of a table, by the declaration that it was last built with; None if the table is
+    no change log.
+    """
+    if table.kind is not Kind.LOG:
+        return None
+    log = table.declared
+    return LogDecoder(
+        declarations.decoder_name(table.name.rpartition(".")[2]),
+        declarations.rows_of(log, texts=declarations.texts_to_choose_by(log)),
+        declarations.sources_of(log),
+    )
 
 
 def register_decoders(spark: SparkSession, schema: str) -> list[str]:
@@ -26,21 +53,17 @@ def register_decoders(spark: SparkSession, schema: str) -> list[str]:
     """
     schemas = kept_schemas(spark)
     register_decoder(spark, schemas)
-    names = []
+    names: list[str] = []
     for table in tables_in(spark, schema):
-        found = look_at(spark, f"{schema}.{table}")
-        if found is None:
+        name = f"{schema}.{table}"
+        found = look_at(spark, name)
+        decoder = None if found is None else decoder_of(LakeTable(name, found))
+        if decoder is None or decoder.name in names:
             continue
-        of_lake = LakeTable(f"{schema}.{table}", found)
-        name = declarations.decoder_name(table)
-        if of_lake.kind is not Kind.LOG or name in names:
-            continue
-        log = of_lake.declared
         try:
-            declared = declarations.rows_of(log, texts=declarations.texts_to_choose_by(log))
-            register_log_events(spark, name, declared, declarations.sources_of(log), schemas)
+            register_log_events(spark, *decoder, schemas)
         except ConfigurationError as error:
-            tell(f"{name} is not there: {error}")
+            tell(f"{decoder.name} is not there: {error}")
             continue
-        names.append(name)
+        names.append(decoder.name)
     return names

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from dbt_lakehouse.commands.sql.decoders import add_decoders
 from dbt_lakehouse.commands.sql.output import UNBOUNDED, Rows, Screen, Write, write_rows
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
@@ -18,6 +19,7 @@ def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Row
     """The rows of a query, up to ``limit``. Raises the errors of ``Reader.query`` while rows are
     fetched.
     """
+    add_decoders(reader, sql)
     with reader.explained():
         yield Rows(reader.query(sql), limit)
 

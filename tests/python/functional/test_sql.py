@@ -27,7 +27,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.show import Choice, show_tables
-from dbt_lakehouse.commands.sql.command import answer
+from dbt_lakehouse.commands.sql.command import answer, rows_of
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.commands.stored.quarantine import quarantine
 from dbt_lakehouse.config.paths import ROOT
@@ -130,6 +130,43 @@ def texts(rows: pa.Table) -> list[tuple[str, ...]]:
     """Rows in an order of their own, comparable also where Python's values aren't."""
     columns = [map(repr, column.to_pylist()) for column in rows.columns]
     return sorted(zip(*columns, strict=True))
+
+
+def test_each_log_can_be_decoded_without_spark(reader: Reader) -> None:
+    """To the rows that it has."""
+    formats = "".join(
+        f" when starts_with(topic, '{start}') then '{format}'"
+        for start, format in {
+            "aerospike.iot.": "aerospike_json",
+            "aerospike.": "aerospike_messagepack",
+            **{f"{name}.": f"{name}_json" for name in ("arcion", "lindorm", "debezium")},
+        }.items()
+    )
+    names = [each for each in reader.logs_first() if each.endswith("_changes")]
+    assert len(names) == 9
+    for name in names:
+        columns = [
+            f'"{each}"'
+            for each in reader.columns()[name]
+            if not each.startswith("_") or each in ("_changed_columns", "_misfits")
+        ]
+        decoder = f"decode_{name.removeprefix('silver.')}(case{formats} end, key, value)"
+        decoded = f"""
+            select
+                topic, partition, "offset", event.event_index, event.operation,
+                {", ".join(f"event.change.{each}" for each in columns)}
+            from (select *, unnest({decoder}) as event from bronze.raw_payloads)
+            where topic in (select _position.topic from {name})
+        """
+        logged = f"""
+            select
+                _position.topic, _position.partition, _position.offset, _position.event_index,
+                _operation, {", ".join(columns)}
+            from {name}
+        """
+        assert len(rows_of(reader, logged)) > 0
+        for one, other in ((decoded, logged), (logged, decoded)):
+            assert rows_of(reader, f"{one} except all {other}") == [], name
 
 
 def test_the_rows_are_those_of_spark(lake: Lake, reader: Reader) -> None:
