@@ -4,6 +4,7 @@ are the macros of the files whose names end in ``parts``; every template has the
 An undefined name in a template is an error, never an empty text.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,9 @@ def of_folder(folder: Path) -> Environment:
         autoescape=False,
     )
     found.filters["literal"] = sql_text
+    found.filters["each"] = _each
+    found.filters["lines"] = ",\n".join
+    found.filters["lines_with_commas"] = _lines_with_commas
     found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
     found.globals["operations_with_row"] = sql_texts(WITH_ROW)
     # The columns that `decode_payload` returns for an event.
@@ -38,6 +42,18 @@ def of_folder(folder: Path) -> Environment:
     names = sorted(path.stem for path in folder.glob("*parts.sql"))
     found.globals.update({name: _Parts(found, name) for name in names})
     return found
+
+
+def _each(names: Iterable[str], pattern: str) -> list[str]:
+    """The pattern for each of some names, which take the place of `{}`: columns, for example, with
+    the relation that they are of.
+    """
+    return [pattern.replace("{}", name) for name in names]
+
+
+def _lines_with_commas(items: Iterable[str]) -> str:
+    """The items with a comma behind each, for a list that may be empty and that goes on."""
+    return "\n".join(f"{item}," for item in items)
 
 
 @dataclass(frozen=True, slots=True)

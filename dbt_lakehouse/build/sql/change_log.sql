@@ -69,9 +69,7 @@ told as (
 {% endif %}
 final as (
     select
-        {% for column in log.technical %}
-        {{ column }},
-        {% endfor %}
+        {{ log.technical | lines_with_commas | indent(8) }}
         {% for spec in log.columns %}
         {% if has_former and spec.column in log.key %}
         `value_{{ spec.column }}` as `{{ spec.column }}`,

@@ -55,9 +55,7 @@ kept as (
 {% endif %}
 
 select
-    {% for column in fold.key %}
-    coalesce(live.{{ column }}, gold.{{ column }}) as {{ column }},
-    {% endfor %}
+    {{ fold.key | each('coalesce(live.{}, gold.{}) as {}') | lines | indent }},
     case
         when gold.{{ fold.key[0] }} is null then 'missing in gold'
         when live.{{ fold.key[0] }} is null then 'should not be in gold'
@@ -80,9 +78,7 @@ where
 {% if fold.deleted_rows %}
 union all
 select
-    {% for column in fold.key %}
-    coalesce(wanted.{{ column }}, kept.{{ column }}),
-    {% endfor %}
+    {{ fold.key | each('coalesce(wanted.{}, kept.{})') | lines | indent }},
     case
         when kept._position is null then 'missing of the deleted rows'
         when wanted._row is null then 'should not be a deleted row'

@@ -30,16 +30,12 @@ left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 where
     _operation in ({{ operations_of_rows }})
-    {% for column in fold.key %}
-    and {{ column }} is not null
-    {% endfor %}
+    and {{ fold.key | each('{} is not null') | join(' and ') }}
 {% if not fold.namespace %}
 union all
 select * from (
     select
-        {% for column in fold.key %}
-        _previous_key.{{ column }},
-        {% endfor %}
+        {{ fold.key | each('_previous_key.{}') | join(', ') }},
         {% for column in fold.columns %}
         {{ 'null as ' if column != '`_source`' }}{{ column }},
         {% endfor %}
@@ -54,10 +50,7 @@ select * from (
         {{ no_names }} as _unchanged_columns
     from {{ changes }} as changes
     -- By a column, whose statistics spare the files without any.
-    where
-        {% for column in fold.key %}
-        _previous_key.{{ column }} is not null{{ ' and' if not loop.last }}
-        {% endfor %}
+    where {{ fold.key | each('_previous_key.{} is not null') | join(' and ') }}
 )
 {% if keys %}
 left semi join {{ keys }} using ({{ fold.key_list }})
@@ -67,7 +60,7 @@ left semi join {{ keys }} using ({{ fold.key_list }})
 union all
 select
     _digest,
-    {{ parts.no_columns(fold.columns) | indent }}
+    {{ fold.columns | each('null as {}') | lines_with_commas | indent }}
     _operation,
     {{ parts.known_time() | indent }} as _occurred_at,
     {{ parts.known_time() | indent }} as _lh_guard_time,
@@ -94,9 +87,7 @@ where _namespace = {{ fold.namespace | literal }}
 {% if fold.several_sources and has_truncates %}
 union all
 select distinct
-    {% for column in fold.key %}
-    events.{{ column }},
-    {% endfor %}
+    {{ fold.key | each('events.{}') | join(', ') }},
     {% for column in fold.columns %}
     {{ 'truncates._source' if column == '`_source`' else 'null' }} as {{ column }},
     {% endfor %}

@@ -16,7 +16,7 @@ with fresh as (
     union all
     select
         _digest,
-        {{ parts.no_columns(fold.columns) | indent(8) }}
+        {{ fold.columns | each('null as {}') | lines_with_commas | indent(8) }}
         'delete' as _operation,
         _occurred_at,
         _occurred_at as _lh_guard_time,

@@ -15,4 +15,4 @@ on
     and target._position.offset = source._position.offset
     and target._position.event_index = source._position.event_index
 when matched and {{ parts.columns_differ(columns) }} then update set
-    {{ parts.set_columns(columns) | indent }}
+    {{ columns | each('{} = source.{}') | lines | indent }}

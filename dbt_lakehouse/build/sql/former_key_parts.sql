@@ -14,11 +14,7 @@
 {# Steps of change_log, from `decoded` to `typed`. #}
 {% macro steps(log) %}
 {% set row = 'partition by topic, source_database, source_schema, source_table, record_key' %}
-{% set values %}
-{% for column in log.key %}
-`value_{{ column }}`{{ ', ' if not loop.last }}
-{%- endfor %}
-{% endset %}
+{% set values = log.key | each('`value_{}`') | join(', ') %}
 {% set place = 'change._lh_source_place' if 'order_by' in log %}
 {% set new_key = 'partition by change._lh_has_other_key, ' ~ values %}
 before_each as (
@@ -69,9 +65,7 @@ placed as (
 keyed as (
     select
         * except ({{ values }}),
-        {% for column in log.key %}
-        if(is_apart, null, `value_{{ column }}`) as `value_{{ column }}`{{ ',' if not loop.last }}
-        {% endfor %}
+        {{ log.key | each('if(is_apart, null, `value_{}`) as `value_{}`') | lines | indent(8) }}
     from placed
 ),
 
@@ -145,11 +139,7 @@ filter(
 )
 || filter(
     change._misfits,
-    misfit -> misfit.column not in (
-        {%- for column in log.key %}
-        {{- column | literal }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    )
+    misfit -> misfit.column not in ({{ log.key | map('literal') | join(', ') }})
     and not (
         change._key_update.key_before is null
         and misfit.text = {{ unavailable }}

@@ -150,9 +150,7 @@ versions as (
 final as (
     select
         {{ fold.key_list }},
-        {% for column in columns %}
-        _lh_last.{{ column }},
-        {% endfor %}
+        {{ columns | each('_lh_last.{}') | lines | indent(8) }},
         valid_from,
         _lh_last.valid_to,
         _lh_last.valid_to is null as is_current

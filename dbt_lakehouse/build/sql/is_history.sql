@@ -60,9 +60,7 @@ history as (
 )
 
 select
-    {% for column in fold.key %}
-    coalesce(expected.{{ column }}, history.{{ column }}) as {{ column }},
-    {% endfor %}
+    {{ fold.key | each('coalesce(expected.{}, history.{}) as {}') | lines | indent }},
     coalesce(expected._lh_version.position, history._lh_version.position) as _position,
     case
         when history._lh_version is null then 'missing in the history'
@@ -72,10 +70,8 @@ select
 from expected
 full join history
     on
-        {% for column in fold.key %}
-        expected.{{ column }} = history.{{ column }} and
-        {% endfor %}
-        expected._lh_version.position <=> history._lh_version.position
+        {{ parts.equal('expected', 'history', fold.key) }}
+        and expected._lh_version.position <=> history._lh_version.position
 where
     not coalesce(history._lh_is_consistent, false)
     or expected._lh_version is null
@@ -87,9 +83,7 @@ where
     )
 union all
 select
-    {% for column in fold.key %}
-    coalesce(gold.{{ column }}, history.{{ column }}),
-    {% endfor %}
+    {{ fold.key | each('coalesce(gold.{}, history.{})') | lines | indent }},
     null,
     case
         when history.is_current is null then 'is in the gold table and has no current version'

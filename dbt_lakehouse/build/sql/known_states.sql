@@ -31,9 +31,7 @@ absent as (
 )
 
 select
-    {% for column in fold.key %}
-    unsettled.{{ column }},
-    {% endfor %}
+    {{ fold.key | each('unsettled.{}') | lines | indent }},
     {% for column in fold.columns %}
     {{ 'gold.' ~ column if column in columns else 'null as ' ~ column }},
     {% endfor %}

@@ -64,13 +64,6 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
 <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
 {%- endmacro %}
 
-{# The assignments of an update that copies columns. #}
-{% macro set_columns(columns) %}
-{% for column in columns %}
-{{ column }} = source.{{ column }}{{ ',\n' if not loop.last }}
-{%- endfor %}
-{%- endmacro %}
-
 {#
   A MERGE that makes rows of a table equal to those of a relation; equal ones stay untouched.
 
@@ -92,13 +85,11 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
 merge into {{ target }} as target
 using {{ source }} as source
 on
-    {% for column in key %}
-    target.{{ column }} <=> source.{{ column }} and
-    {% endfor %}
-    {{ is_near }}
+    {{ key | each('target.{} <=> source.{}') | join(' and ') }}
+    and {{ is_near }}
 when matched and not source.{{ is_there }} then delete
 when matched and ({{ is_changed }}) then update set
-    {{ set_columns(columns) | indent }}
+    {{ columns | each('{} = source.{}') | lines | indent }}
 {% if is_later %}
 when matched and {{ is_later }} then update set
     _max_occurred_at = source._max_occurred_at
@@ -133,11 +124,10 @@ true
 {% macro is_to_be_filled(to_fill, relation) %}
 (
     {% for name, old in to_fill.items() %}
-    {% set column = relation ~ '.' ~ name %}
     {% if old is none %}
-    {{ column }} is not null
+    {{ relation }}.{{ name }} is not null
     {%- else %}
-    not {{ column }} <=> try_cast({{ column }} as {{ old }})
+    not {{ relation }}.{{ name }} <=> try_cast({{ relation }}.{{ name }} as {{ old }})
     {%- endif %}
     {{ ' or' if not loop.last }}
     {% endfor %}
@@ -155,21 +145,10 @@ true
 )
 {%- endmacro %}
 
-{# The fields of a position that all logs have, and their values. #}
-{% macro _fields_of(position) %}
-'log_time', {{ position }}.log_time,
-'topic', {{ position }}.topic,
-'partition', {{ position }}.partition,
-'offset', {{ position }}.offset,
-'event_index', {{ position }}.event_index
-{%- endmacro %}
-
 {# A log position in the form of deleted_keys, which has the source's place beside it. #}
 {% macro remembered(position, by_source) %}
 {% if by_source %}
-if({{ position }} is null, null, named_struct(
-    {{ _fields_of(position) | indent }}
-))
+if({{ position }} is null, null, {{ payload_parts.event_position(position) }})
 {%- else %}
 {{ position }}
 {%- endif %}
@@ -177,22 +156,19 @@ if({{ position }} is null, null, named_struct(
 
 {# A position of deleted_keys in the form of the log. #}
 {% macro position(relation, by_source) %}
-{% set position = relation ~ '.position' %}
 {% if by_source %}
-named_struct(
-    'source', {{ relation }}.source_place,
-    {{ _fields_of(position) | indent }}
-)
+{{ payload_parts.event_position(relation ~ '.position', relation ~ '.source_place') }}
 {%- else %}
-{{ position }}
+{{ relation }}.position
 {%- endif %}
 {%- endmacro %}
 
 {# Whether two places are of the same event. Its place in its source's order may have changed. #}
 {% macro is_same_event(one, other) %}
-{% for name in ['topic', 'partition', 'offset', 'event_index'] %}
-{{ one }}.{{ name }} = {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
-{%- endfor %}
+{{ one }}.topic = {{ other }}.topic
+and {{ one }}.partition = {{ other }}.partition
+and {{ one }}.offset = {{ other }}.offset
+and {{ one }}.event_index = {{ other }}.event_index
 {%- endmacro %}
 
 {# The join of a key's columns, and the condition that each of them has a value. #}
@@ -221,11 +197,4 @@ _operation <> 'truncate' or coalesce(
     )._source = _source,
     false
 )
-{%- endmacro %}
-
-{# Value columns of an event without values, each with a comma. #}
-{% macro no_columns(columns) %}
-{% for column in columns %}
-null as {{ column }},
-{% endfor %}
 {%- endmacro %}

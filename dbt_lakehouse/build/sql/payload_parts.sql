@@ -150,9 +150,7 @@ format, key, value
         payloads.offset,
         payloads.timestamp,
         payloads.format,
-        {% for column in more %}
-        payloads.{{ column }},
-        {% endfor %}
+        {{ more | each('payloads.{}') | lines_with_commas | indent(8) }}
         event.*
     from {{ payloads | indent }} as payloads
         lateral view inline({{ function }}(

@@ -11,9 +11,7 @@
 ] %}
 insert into {{ quarantine }} ({{ columns | join(', ') }}, key, value)
 select
-    {% for column in columns %}
-    event.{{ column }},
-    {% endfor %}
+    {{ columns | each('event.{}') | lines | indent }},
     payload.key,
     payload.value
 from redrive_events as event
