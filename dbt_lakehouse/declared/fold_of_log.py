@@ -108,6 +108,11 @@ class Fold:
         return [name for name in self.columns if name not in self.beside]
 
     @property
+    def values(self) -> list[str]:
+        """The value columns without `_source`: that of an event is known without its row."""
+        return [name for name in self.columns if name != "`_source`"]
+
+    @property
     def gold_columns(self) -> list[str]:
         """The columns of the gold table, in order."""
         return [*self.state_columns, *([DELETED_AT] if self.deleted_rows else ())]

@@ -86,9 +86,7 @@ final as (
         {{ payload_parts.event_position(rows, place) | indent(8) }}
             as _position,
         change._changed_columns as _changed_columns,
-        {% if log.key or log.partial %}
-        change._unchanged_columns as _unchanged_columns,
-        {% endif %}
+        {{ 'change._unchanged_columns as _unchanged_columns,' if log.key or log.partial }}
         {% if log.key %}
         {{ 'previous_key' if has_former else 'change._previous_key' }} as _previous_key,
         {% endif %}

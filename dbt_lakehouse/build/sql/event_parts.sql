@@ -36,9 +36,8 @@ union all
 select * from (
     select
         {{ fold.key | each('_previous_key.{}') | join(', ') }},
-        {% for column in fold.columns %}
-        {{ 'null as ' if column != '`_source`' }}{{ column }},
-        {% endfor %}
+        {{ '`_source`,' if fold.several_sources }}
+        {{ fold.values | each('null as {}') | lines_with_commas | indent(8) }}
         'delete' as _operation,
         {{ parts.known_time() | indent(8) }} as _occurred_at,
         {{ parts.known_time() | indent(8) }} as _lh_guard_time,
@@ -88,9 +87,8 @@ where _namespace = {{ fold.namespace | literal }}
 union all
 select distinct
     {{ fold.key | each('events.{}') | join(', ') }},
-    {% for column in fold.columns %}
-    {{ 'truncates._source' if column == '`_source`' else 'null' }} as {{ column }},
-    {% endfor %}
+    truncates._source as `_source`,
+    {{ fold.values | each('null as {}') | lines_with_commas | indent }}
     'truncate' as _operation,
     truncates._lh_time as _occurred_at,
     truncates._lh_time as _lh_guard_time,
@@ -156,13 +154,8 @@ where scope = {{ ('aerospike:' ~ namespace) | literal }}
 #}
 {% macro row_steps(fold, changes) %}
 {% set columns = 'struct(' ~ fold.row_columns | join(', ') ~ ')' %}
-{% set previous %}
-struct(
-{%- for column in fold.row_columns %}
-{{ '_previous_key.' if column != '`_source`' }}{{ column }}{{ ', ' if not loop.last }}
-{%- endfor %}
-)
-{%- endset %}
+{% set previous = (['`_source`'] if fold.several_sources else [])
+    + (fold.values | reject('in', fold.beside) | each('_previous_key.{}')) %}
 select
     step.*,
     md5({{ parts.exact_json('step._lh_columns') | indent }}) as _row,
@@ -178,7 +171,7 @@ from {{ changes }} as changes
                 if(
                     _operation = 'delete',
                     {{ columns }},
-                    if(_previous_key is null, null, {{ previous }})
+                    if(_previous_key is null, null, struct({{ previous | join(', ') }}))
                 ) as _lh_columns,
                 -1 as _lh_step
             ),

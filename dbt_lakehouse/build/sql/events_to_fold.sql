@@ -48,7 +48,7 @@ union all
 select * from {{ known }} as known
 left semi join {{ misplaced }} using ({{ fold.key_list }})
 left anti join {{ log }} as log
-    on {{ parts.equal('log', 'known', fold.key) }} and {{ parts.is_same_event(
+    on {{ fold.key | each('log.{} = known.{}') | join(' and ') }} and {{ parts.is_same_event(
         'log._position', 'known._position'
     ) }}
 {% endif %}

@@ -198,6 +198,4 @@ states as (
 
 select {{ columns | join(', ') }}
 from states
-{% if only_live %}
-where _lh_live
-{% endif %}
+{{ 'where _lh_live' if only_live }}

@@ -72,30 +72,25 @@ keyed as (
 typed as (
     select
         *,
-        {{ previous_key(log) | indent(8) }} as previous_key
+        case
+            when
+                operation = 'update'
+                and not is_apart
+                and (
+                    {% for spec in log.columns if spec.column in log.key %}
+                    not {{ value_before(spec) | indent(20) }} <=> `value_{{ spec.column }}`
+                    {{- ' or' if not loop.last }}
+                    {% endfor %}
+                )
+                then named_struct(
+                    {% for spec in log.columns if spec.column in log.key %}
+                    {{ spec.column | literal }},
+                    {{ value_before(spec) | indent(20) }}{{ ',' if not loop.last }}
+                    {% endfor %}
+                )
+        end as previous_key
     from keyed
 ),
-{%- endmacro %}
-
-{# The key that an update has replaced. #}
-{% macro previous_key(log) %}
-case
-    when
-        operation = 'update'
-        and not is_apart
-        and (
-            {% for spec in log.columns if spec.column in log.key %}
-            not {{ value_before(spec) | indent(12) }} <=> `value_{{ spec.column }}`
-            {{- ' or' if not loop.last }}
-            {% endfor %}
-        )
-        then named_struct(
-            {% for spec in log.columns if spec.column in log.key %}
-            {{ spec.column | literal }},
-            {{ value_before(spec) | indent(12) }}{{ ',' if not loop.last }}
-            {% endfor %}
-        )
-end
 {%- endmacro %}
 
 {#

@@ -70,7 +70,7 @@ select
 from expected
 full join history
     on
-        {{ parts.equal('expected', 'history', fold.key) }}
+        {{ fold.key | each('expected.{} = history.{}') | join(' and ') }}
         and expected._lh_version.position <=> history._lh_version.position
 where
     not coalesce(history._lh_is_consistent, false)
@@ -92,7 +92,7 @@ select
     end
 from {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
 full join (select * from {{ rows | indent }} where is_current) as history
-    on {{ parts.equal('gold', 'history', fold.key) | indent(8) }}
+    on {{ fold.key | each('gold.{} = history.{}') | join(' and ') | indent(8) }}
 {% if has_own_rests %}
 left join {{ log }} as changes on gold._position = changes._position
 {% endif %}

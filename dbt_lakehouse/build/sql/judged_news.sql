@@ -26,4 +26,4 @@ select
     or coalesce(_lh_first_time <= known._lh_known_time, false) as _lh_before,
     known._lh_known_time is null as _lh_unknown
 from firsts
-left join {{ known }} as known on {{ parts.equal('firsts', 'known', fold.key) }}
+left join {{ known }} as known on {{ fold.key | each('firsts.{} = known.{}') | join(' and ') }}

@@ -37,9 +37,7 @@ where
     -- The log has its place by now (source_places.py).
     or _lh_first_position.source is null
     {% endif %}
-    {% if fold.takes_late %}
-    or _lh_first_time < _lh_known_time
-    {% endif %}
+    {{ 'or _lh_first_time < _lh_known_time' if fold.takes_late }}
     {% if fold.ends_lives %}
     -- Absent for its expiry, the row has columns that an event from before that leaves as they
     -- were.

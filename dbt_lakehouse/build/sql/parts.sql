@@ -79,9 +79,7 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
       is_later: SQL over target and source, whether an unchanged row has only another
           `_max_occurred_at`; none if none has.
 #}
-{% macro merge_rows(
-    target, source, key, columns, is_there, is_changed, is_near, is_later=none
-) %}
+{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near, is_later=none) %}
 merge into {{ target }} as target
 using {{ source }} as source
 on
@@ -169,13 +167,6 @@ if({{ position }} is null, null, {{ payload_parts.event_position(position) }})
 and {{ one }}.partition = {{ other }}.partition
 and {{ one }}.offset = {{ other }}.offset
 and {{ one }}.event_index = {{ other }}.event_index
-{%- endmacro %}
-
-{# The join of a key's columns, and the condition that each of them has a value. #}
-{% macro equal(one, other, key) %}
-{% for column in key %}
-{{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
-{%- endfor %}
 {%- endmacro %}
 
 {# Whether the row that an event finds has expired. #}

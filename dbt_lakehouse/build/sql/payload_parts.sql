@@ -54,11 +54,10 @@ end
     select * from (
         select
             payloads.*,
-            {% if input.log_times %}
-            coalesce(log_times.log_time, payloads.timestamp) as log_time,
-            {% else %}
-            payloads.timestamp as log_time,
-            {% endif %}
+            {{
+                'coalesce(log_times.log_time, payloads.timestamp)' if input.log_times
+                else 'payloads.timestamp'
+            }} as log_time,
             {{ format | indent(12) }} as format
         from {{ input.payloads }} as payloads
         {% if input.log_times %}
@@ -93,12 +92,6 @@ if(
 )
 {%- endmacro %}
 
-{# Whether the decoder of a payload's format reads its headers. #}
-{% macro reads_headers() %}
-format like 'debezium_unwrapped_%'
-or (format like 'debezium_%' and {{ names_other_key() }})
-{%- endmacro %}
-
 {#
   The arguments of `decode_payload`. Headers are passed to Python only if they may be read: for
   unwrapped rows, and for the two messages of a key update. All others would cost more than they are
@@ -111,19 +104,18 @@ or (format like 'debezium_%' and {{ names_other_key() }})
 #}
 {% macro message_of(format, headers=[]) %}
 format, key, value
-{%- if headers -%}
+{%- if headers or "'debezium_" in format -%}
 , if(
-    headers is not null and ({{ reads_headers() | indent(8) }}),
-    headers,
-    {{ headers_named(headers) | indent }}
-)
-{%- elif "'debezium_" in format -%}
-, if(
-    headers is not null and (
-        {{ reads_headers() | indent(8) }}
+    headers is not null
+    and (
+        format like 'debezium_unwrapped_%'
+        or (
+            format like 'debezium_%'
+            and {{ names_other_key() | indent(12) }}
+        )
     ),
     headers,
-    array()
+    {{ headers_named(headers) | indent if headers else 'array()' }}
 )
 {%- endif %}
 {%- endmacro %}

@@ -39,7 +39,7 @@ probes as (
     from updates
     left join deletes
         on
-            {{ key_update_parts.has_old_key(key, 'deletes', 'updates') }}
+            {{ key | each('deletes.{} = updates._key_update.key_before.{}') | join(' and ') }}
             and deletes._key_update.id = updates._key_update.id
             and deletes._key_update.change <=> updates._key_update.change
     group by updates._key_update, updates._lh_place, updates._position

@@ -95,8 +95,6 @@ select
     _lh_by._occurred_at,
     _lh_newest_time as _max_occurred_at,
     _lh_by._position,
-    {% if fold.namespace %}
-    _expires_at,
-    {% endif %}
+    {{ '_expires_at,' if fold.namespace }}
     _deleted_at
 from deleted
