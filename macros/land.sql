@@ -17,7 +17,5 @@
   `on-run-end` in dbt_project.yml.
 #}
 {% macro end_landing() %}
-    {% if execute %}
-        {% do adapter.end_landing(results) %}
-    {% endif %}
+    {% do execute and adapter.end_landing(results) %}
 {% endmacro %}
