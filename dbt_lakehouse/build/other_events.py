@@ -101,14 +101,15 @@ class OtherEvents(Building):
         comes, leaves = change.come != "false", change.left != "false"
         if not comes and not leaves:
             return
-        taken, left = self.lake.declared.taken_events(), None
+        taken = self.lake.declared.taken_events()
+        statement = render("delete_taken", events=self.this, taken=taken)
         if leaves:
             decoding = Decoding(self.lake, self.lake.events.topics, runs=True)
             left = decoding.events_of(
                 self.lake.events.looked_input(self.run, None),
                 of_events=[f"({change.left})", f"not ({taken.condition})"],
             )
-        statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
+            statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
         self.lake.commits.change(self.this, statement, taken.notes)
 
     # -- log times

@@ -4,7 +4,7 @@ are the macros of the files whose names end in ``parts``; every template has the
 An undefined name in a template is an error, never an empty text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ def of_folder(folder: Path) -> Environment:
     )
     found.filters["literal"] = sql_text
     found.filters["each"] = _each
+    found.filters["tuples"] = _tuples
     found.filters["lines"] = ",\n".join
     found.filters["lines_with_commas"] = _lines_with_commas
     found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
@@ -49,6 +50,11 @@ def _each(names: Iterable[str], pattern: str) -> list[str]:
     the relation that they are of.
     """
     return [pattern.replace("{}", name) for name in names]
+
+
+def _tuples(rows: Iterable[Mapping[str, str]], *names: str) -> list[str]:
+    """Rows of a ``values`` clause, from the SQL of their values by name."""
+    return [f"({', '.join(row[name] for name in names)})" for row in rows]
 
 
 def _lines_with_commas(items: Iterable[str]) -> str:
@@ -73,6 +79,11 @@ _TEMPLATES: Final = of_folder(FOLDER)
 def render(template: str, /, **arguments: Any) -> str:
     """The SQL of a template, which its file name without the ending names."""
     return _TEMPLATES.get_template(f"{template}.sql").render(arguments)
+
+
+def union(queries: Iterable[str | None], word: str = "union all") -> str:
+    """The rows of several queries; None is left out."""
+    return f"\n{word}\n".join(filter(None, queries))
 
 
 def parsed(template: str) -> nodes.Template:

@@ -10,6 +10,7 @@ from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.texts import sql_text
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -118,4 +119,11 @@ def _events_of_topics(of: DataTest, added: str) -> str:
 
 def _found_once(query: str, found: Rows) -> str:
     """A query's result as a relation with its columns, since dbt runs a test's query twice."""
-    return render("found_once", query=query, found=found)
+    if not found:
+        return render("found_nothing", query=query)
+    rows = [{name: _literal(value) for name, value in row.items()} for row in found]
+    return render("found_once", columns=[*found[0]], rows=rows)
+
+
+def _literal(value: str | int) -> str:
+    return sql_text(value) if isinstance(value, str) else str(value)

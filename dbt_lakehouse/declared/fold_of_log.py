@@ -142,6 +142,11 @@ class Fold:
         return [*self.columns, "_occurred_at", "_position", *expiry]
 
     @property
+    def tracked_places(self) -> list[int]:
+        """The places of the tracked columns among the value columns."""
+        return [self.columns.index(name) for name in self.track_columns or ()]
+
+    @property
     def version_columns(self) -> list[str]:
         """The columns of a history, in order."""
         recorded = RECORDED if self.bitemporal else ()

@@ -295,7 +295,7 @@ class LakehouseAdapter(SparkAdapter):
         """
         runs = self.lake.runs
         properties = {**runs.file_properties(this), **(own or {}), **runs.run_properties(this)}
-        return render("table_properties", properties=properties)
+        return render("table_properties", properties=properties) if properties else ""
 
     @available.parse_none
     @told

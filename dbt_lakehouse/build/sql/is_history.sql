@@ -32,11 +32,7 @@ expected as (
             {{ fold.order_by_source_time | lower }},
             unix_micros(timestamp '{{ built_as_of }}'),
             {% if fold.track_columns %}
-            array(
-                {%- for column in fold.track_columns %}
-                {{- fold.columns.index(column) }}{{ ', ' if not loop.last }}
-                {%- endfor %}
-            )
+            array({{ fold.tracked_places | join(', ') }})
             {%- else %}
             cast(null as array<int>)
             {%- endif %}

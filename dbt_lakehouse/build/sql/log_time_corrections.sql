@@ -53,7 +53,9 @@ given as (
         carried.partition,
         cast(-1 as bigint) as offset,
         carried.log_time as given_log_time
-    from {{ parts.values_of(carried, ['topic', 'partition', 'log_time'], 'carried') | indent }}
+    from (
+        values {{ carried | tuples('topic', 'partition', 'log_time') | lines | indent(8) }}
+    ) as carried (topic, partition, log_time)
     {{ 'union all' if earlier }}
     {% endif %}
     {% if earlier %}

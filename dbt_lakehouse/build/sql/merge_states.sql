@@ -15,9 +15,6 @@
       out_of_order: whether rows that stay as they are have an event before their own, which may
           have happened later.
 #}
-{% set is_later %}
-source._lh_is_state and not target._max_occurred_at <=> source._max_occurred_at
-{%- endset %}
 {% set is_changed %}
 {% if refolded %}
 {{ 'not source._lh_is_state and ' if not leaves }}(
@@ -38,6 +35,5 @@ not source._lh_is_state
 {% endset %}
 {{ parts.merge_rows(
     table, states, fold.key, fold.gold_columns, '_lh_live', is_changed,
-    parts.is_in_key_ranges('target.' ~ fold.key[0], ranges),
-    is_later if out_of_order else none
+    parts.is_in_key_ranges('target.' ~ fold.key[0], ranges), out_of_order
 ) }}

@@ -36,23 +36,6 @@ to_json({{ struct }}, map(
 {{ exact_json('named_struct(' ~ fields ~ ')') }}
 {%- endmacro %}
 
-{#
-  A relation of values, to select from.
-
-  Arguments:
-      rows: mappings of names to SQL.
-      names: those of the columns.
-#}
-{% macro values_of(rows, names, alias) %}
-(
-    values
-    {% for row in rows %}
-    ({% for name in names %}{{ row[name] }}{{ ', ' if not loop.last }}{% endfor %})
-    {{- ',' if not loop.last }}
-    {% endfor %}
-) as {{ alias }} ({{ names | join(', ') }})
-{%- endmacro %}
-
 {# Whether an event leaves a column unchanged. #}
 {% macro is_unchanged(column) %}
 coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), false)
@@ -76,10 +59,9 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
       is_changed: SQL over target and source, whether an existing row has changed.
       is_near: SQL over target that holds for all rows with one of the keys, so that Spark can skip
           the others.
-      is_later: SQL over target and source, whether an unchanged row has only another
-          `_max_occurred_at`; none if none has.
+      has_later: whether a known state may have only another `_max_occurred_at`.
 #}
-{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near, is_later=none) %}
+{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near, has_later=false) %}
 merge into {{ target }} as target
 using {{ source }} as source
 on
@@ -88,8 +70,11 @@ on
 when matched and not source.{{ is_there }} then delete
 when matched and ({{ is_changed }}) then update set
     {{ columns | each('{} = source.{}') | lines | indent }}
-{% if is_later %}
-when matched and {{ is_later }} then update set
+{% if has_later %}
+when matched
+    and source._lh_is_state
+    and not target._max_occurred_at <=> source._max_occurred_at
+then update set
     _max_occurred_at = source._max_occurred_at
 {% endif %}
 when not matched and source.{{ is_there }} then insert
@@ -109,26 +94,6 @@ values (source.{{ columns | join(', source.') }})
 {%- else %}
 true
 {%- endfor %}
-)
-{%- endmacro %}
-
-{#
-  The condition that a value of a column to fill can't be in a table yet.
-
-  Arguments:
-      to_fill: the columns, quoted, with their previous types, none for a new one.
-      relation: the alias of a relation with the columns.
-#}
-{% macro is_to_be_filled(to_fill, relation) %}
-(
-    {% for name, old in to_fill.items() %}
-    {% if old is none %}
-    {{ relation }}.{{ name }} is not null
-    {%- else %}
-    not {{ relation }}.{{ name }} <=> try_cast({{ relation }}.{{ name }} as {{ old }})
-    {%- endif %}
-    {{ ' or' if not loop.last }}
-    {% endfor %}
 )
 {%- endmacro %}
 

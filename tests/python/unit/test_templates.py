@@ -17,6 +17,7 @@ from dbt_lakehouse.build import templates
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log, LogRows
+from dbt_lakehouse.build.remembered import values_of
 from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.declared import declarations, fold_of_log
@@ -131,69 +132,49 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
             )
     for remembered in ("r", None):
         yield "find_truncates", {"fold": fold, "log": "l", "remembered": remembered, "scope": "s"}
-    for found in ([TRUNCATE], [TRUNCATE, TRUNCATE], []):
-        yield (
-            "truncates",
-            {
-                "truncates": found,
-                "several_sources": fold.several_sources,
-                "position_type": fold.position_type,
-            },
-        )
-        if found:
-            yield (
-                "unread_keys",
-                {"table": "g", "fold": fold, "truncates": found, "events": "e"},
-            )
+    of_sources = {"several_sources": fold.several_sources}
+    yield "no_truncates", {**of_sources, "position_type": fold.position_type}
+    for found in ([TRUNCATE], [TRUNCATE, TRUNCATE]):
+        yield "truncates", {**of_sources, "truncates": values_of(found)}
+        yield "unread_keys", {"table": "g", "fold": fold, "truncates": found, "events": "e"}
     for newest, horizon, truncates in product(
-        (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
+        (Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
     ):
         yield "late_states", {"newest": newest, "horizon": horizon, "truncates": truncates}
-    for is_refolded in YES_AND_NO:
+    of_source = {"by_source": bool(fold.order_by)}
+    yield "absent_states", {"states": "st", "key": fold.key, **of_source}
+    absent = {"deleted_keys": "k", "scope": "s", "states": "select 1 from st", "as_of": AS_OF}
+    yield "remember_absent_keys", absent
+    yield "reset_absent_keys", {**absent, **of_source}
+    for new in (["p"], ["p", "q"]):
         yield (
-            "remember_absent_keys",
+            "keys_behind_truncates",
             {
-                "deleted_keys": "k",
+                "fold": fold,
+                "log": "l",
+                "gold": "g",
+                "remembered": "r",
                 "scope": "s",
-                "states": "st",
-                "key": fold.key,
-                "by_source": bool(fold.order_by),
-                "refolded": is_refolded,
-                "as_of": AS_OF,
+                "truncates": new,
             },
         )
-    for new, all_truncates, resting, to_fill in product(
-        ([], ["p"], ["p", "q"]), ("t", None), ("select id from x", None), ({"`a`": None}, {})
-    ):
-        if new or all_truncates or resting or to_fill:
+    yield "keys_before_truncates", {"key": fold.key, "gold": "g", "truncates": "t"}
+    yield "new_keys_before_truncates", {"key": fold.key, "states": "st", "truncates": "t"}
+    for to_fill in ({"`a`": None}, {"`a`": None, "`b`": "int"}):
+        yield "keys_to_fill", {"key": fold.key, "log": "l", "to_fill": to_fill}
+    for may_repeat in YES_AND_NO:
+        for condition in ("true", None):
             yield (
-                "refolded_keys",
+                "keys_of",
                 {
-                    "fold": fold,
-                    "log": "l",
-                    "gold": "g",
-                    "remembered": "r",
-                    "scope": "s",
-                    "new_truncates": new,
-                    "truncates": all_truncates,
-                    "states": "st",
-                    "resting": resting,
-                    "to_fill": to_fill,
+                    "key": fold.key,
+                    "relation": "st",
+                    "condition": condition,
+                    "may_repeat": may_repeat,
                 },
             )
-    for states, hit, refolded in product(("st", None), ("select id from h", None), ("f", None)):
-        if states or hit or refolded:
-            for is_late in ("true", None):
-                yield (
-                    "unsettled_keys",
-                    {
-                        "key": fold.key,
-                        "states": states,
-                        "is_late": is_late,
-                        "hit_by_others": hit,
-                        "refolded": refolded,
-                    },
-                )
+        yield "unsettled_keys", {"keys": "select id from st", "may_repeat": may_repeat}
+    yield "first_events", {"key": fold.key, "states": "st"}
     for ranges, truncated_at in product(([], [[":a", ":b"], [":c", ":d"]]), ("p", None)):
         yield (
             "known_states",
@@ -208,19 +189,15 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "truncated_at": truncated_at,
             },
         )
-    for states, horizon, refolded, last_decides in product(
-        ("st", None), ("2026-01-01", None), ("f", None), YES_AND_NO
-    ):
+    for horizon, last_decides in product(("2026-01-01", None), YES_AND_NO):
         yield (
             "misplaced_keys",
             {
                 "fold": fold,
-                "states": states,
-                "deletes": deletes_or_none,
+                "first": "select 1",
                 "known": "kn",
                 "unsettled": "u",
                 "horizon": horizon,
-                "refolded": refolded,
                 "last_decides": last_decides,
             },
         )
@@ -243,21 +220,13 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
             "merge_states",
             {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
         )
-    for expires, new_deletes, horizon in product(YES_AND_NO, (deletes, None), (None, AS_OF)):
-        if expires or new_deletes:
-            yield (
-                "hit_by_others",
-                {
-                    "gold": "g",
-                    "expires": expires,
-                    "deletes": new_deletes,
-                    "log": "l",
-                    "remembered": "r",
-                    "scope": "s",
-                    "horizon": horizon,
-                    "as_of": AS_OF,
-                },
-            )
+    yield "expired_keys", {"gold": "g", "as_of": AS_OF}
+    yield "first_deletes", {"deletes": deletes}
+    yield (
+        "keys_hit_by_deletes",
+        {"gold": "g", "remembered": "r", "scope": "s", "deletes": deletes},
+    )
+    yield "purged_keys_hit_by_deletes", {"log": "l", "deletes": deletes, "horizon": AS_OF}
     for set_less in ("d", None) if fold.namespace else (None,):
         yield (
             "lost_states",
@@ -290,11 +259,12 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     deletes = "d" if fold.namespace else None
     for keys, track in product(("k", None), (fold.columns[-1:], None)):
         of = replace(fold, track_columns=track or None)
-        read = {"log": "l", "deletes": deletes, "keys": keys}
-        yield "history", {"fold": of, **read, "events": None, "as_of": AS_OF}
+        for events in (
+            part("event_parts", "all_events", of, "l", deletes, keys),
+            "select * from e",
+        ):
+            yield "history", {"fold": of, "log": "l", "events": events, "as_of": AS_OF}
         if not fold.namespace:
-            news = {"log": "l", "deletes": None, "keys": None, "events": "e"}
-            yield "history", {"fold": of, **news, "as_of": AS_OF}
             yield "open_versions", {"fold": of, "own": "o", "news": "n", "ranges": [[":a", ":b"]]}
         tested = {"fold": of, "gold": "g", "keys": keys and "select id from k"}
         of_reference = {**tested, "log": "l", "deletes": deletes, "built_as_of": AS_OF}
@@ -304,25 +274,14 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "is_history", {**of_reference, "history": "h"}
         yield "no_absent_keys", {**tested, "deleted_keys": "k", "scope": "s", "built_as_of": AS_OF}
         yield "unique_key", {"key": fold.key, "gold": "g", "keys": tested["keys"]}
-    for resting, to_fill, truncates in product(
-        ("select id from x", None), ({"`a`": None, "`b`": "int"}, {}), YES_AND_NO
-    ):
-        yield (
-            "touched_versions",
-            {
-                "fold": fold,
-                "log": "l",
-                "new": "n",
-                "new_deletes": deletes,
-                "own": "o",
-                "is_current": "is_current",
-                "resting": resting,
-                "to_fill": to_fill,
-                "truncates": truncates,
-                "as_of": AS_OF,
-            },
-        )
+    yield "keys_of_events", {"fold": fold, "changes": "l"}
+    if fold.namespace:
+        yield "keys_of_deletes", {"fold": fold, "deletes": "d"}
+        yield "keys_of_remembered_deletes", {"fold": fold, "remembered": "k", "sequence": 7}
+        yield "deleted_keys_of_log", {"fold": fold, "deletes": "d", "log": "l"}
+        yield "expired_rows", {"own": "o", "is_current": "is_current", "as_of": AS_OF}
     if not fold.namespace:
+        yield "keys_if_truncated", {"fold": fold, "log": "l", "new": "n"}
         yield "judged_news", {"fold": fold, "news": "n", "known": "k"}
         for is_small in YES_AND_NO:
             yield (
@@ -344,17 +303,6 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         "with_deleted",
         {"fold": fold, "log": "l", "events": "e", "live": "select 1", "last": "select 2"},
     )
-    for new_deletes, remembered in ((deletes, None), (None, deletes)):
-        yield (
-            "touched_keys",
-            {
-                "fold": fold.without_columns(),
-                "new": "n",
-                "new_deletes": new_deletes,
-                "remembered": remembered,
-                "sequence": 7,
-            },
-        )
 
 
 def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -380,9 +328,10 @@ def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         )
     yield "tombstone_topics", {"events": "e"}
     yield "topics_that_look_compacted", {"added": "a", "payloads": "p", "earlier": "e"}
-    row = {"topic": "it's", "payloads": 3}
-    for found in ([], [row], [row, row]):
-        yield "found_once", {"query": "select 1", "found": found}
+    row = {"topic": "'it\\'s'", "payloads": "3"}
+    for rows in ([row], [row, row]):
+        yield "found_once", {"columns": ["topic", "payloads"], "rows": rows}
+    yield "found_nothing", {"query": "select 1"}
     logs = [
         {"place": "it's", "rows": rows, "unread": unread}
         for rows, unread in (("r", "u"), ("r", None), (None, "u"))
@@ -395,7 +344,7 @@ def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
 def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each template that tables without a key use."""
     for keys in ("k", None):
-        for steps in ("s", None):
+        for steps in ("select * from s", part("event_parts", "row_steps", fold, "l")):
             yield "current_rows", {"fold": fold, "log": "l", "keys": keys, "steps": steps}
     yield "known_steps", {"fold": fold, "own": "o", "news": "n"}
     yield (
@@ -413,15 +362,14 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             {
                 "deleted_keys": "k",
                 "scope": "it's",
-                "truncates": [TRUNCATE, TRUNCATE],
+                "truncates": values_of([TRUNCATE, TRUNCATE]),
                 "by_source": by_source,
                 "replaces": replaces,
                 "as_of": AS_OF,
             },
         )
     yield "source_places", {"rows": "r"}
-    for properties in ({"a.b": "it's", "c": "true"}, {}):
-        yield "table_properties", {"properties": properties}
+    yield "table_properties", {"properties": {"a.b": "it's", "c": "true"}}
     for key in ([], ["`id`", "`n`"]):
         yield "fill_source_places", {"table": "t", "own": "o", "key": key}
     yield "placed_truncates", {"log": "l", "new": "n", "key": "`id`"}
@@ -515,8 +463,10 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
                 },
             )
         yield "events_before", {"before": "b", "taken": logs}
-        for comes, left in product(YES_AND_NO, ("(select 1)", None)):
-            yield "follow_logs", {"events": "o", "taken": logs, "comes": comes, "left": left}
+        yield "delete_taken", {"events": "o", "taken": logs}
+        for comes in YES_AND_NO:
+            left = {"comes": comes, "left": "(select 1)"}
+            yield "follow_logs", {"events": "o", "taken": logs, **left}
     yield "untaken", {"events": "select 1"}
     yield "set_less_deletes", {"events": "e", "formats": ["aerospike_json", "it's"]}
     for remembered in ("k", None):
@@ -794,7 +744,6 @@ def test_every_template_is_rendered_here() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
 def test_a_template_is_told_what_it_asks_for(path: Path) -> None:
     asked = meta.find_undeclared_variables(templates.parsed(path.stem)) - {
-        "namespace",
         "operations_of_rows",
         "operations_with_row",
         *PARTS,
