@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.decoding import Decoding, added_events
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
@@ -123,13 +123,8 @@ class LogRows:
         if found.payloads is not None:
             relations.append(self._decoded(found, keys))
         if found.added is not None or not relations:
-            added = part(
-                "payload_parts",
-                "added",
-                found,
-                [*_changes_of(self.log), *self.log["conditions"]],
-                header_names(self.log),
-            )
+            conditions = [*_changes_of(self.log), *self.log["conditions"]]
+            added = added_events(found, conditions, header_names(self.log))
             relations.append(self.typed(added, keys))
         return f"(\n{render('log_events', relations=relations, head=HEAD_FIELDS)}\n)"
 

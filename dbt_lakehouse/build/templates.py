@@ -17,6 +17,7 @@ from python_udfs.core.events import OF_ROWS, WITH_ROW, Event
 from python_udfs.registry import AVRO_FORMATS
 
 FOLDER: Final = Path(__file__).parent / "sql"
+_PLACE: Final = ("topic", "partition", "offset", "timestamp", "log_time", "format")
 
 
 def of_folder(folder: Path) -> Environment:
@@ -36,8 +37,9 @@ def of_folder(folder: Path) -> Environment:
     found.filters["lines_with_commas"] = _lines_with_commas
     found.globals["operations_of_rows"] = sql_texts(OF_ROWS)
     found.globals["operations_with_row"] = sql_texts(WITH_ROW)
-    # The columns that `decode_payload` returns for an event.
+    # The columns that `decode_payload` returns for an event, and all of an event's.
     found.globals["event_fields"] = [*Event._fields]
+    found.globals["event_columns"] = [*_PLACE, *Event._fields]
     found.globals["avro_formats"] = sql_texts(AVRO_FORMATS)
     found.globals["most_ahead"] = MOST_AHEAD
     names = sorted(path.stem for path in folder.glob("*parts.sql"))

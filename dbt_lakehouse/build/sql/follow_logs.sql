@@ -9,15 +9,15 @@
       left: a relation of the events that they no longer take.
 #}
 merge into {{ events }} as target
-using (select {{ payload_parts.event_columns | join(', ') }} from {{ left | indent }}) as source
+using (select {{ event_columns | join(', ') }} from {{ left | indent }}) as source
 on
     target.topic = source.topic
     and target.partition = source.partition
     and target.offset = source.offset
     and target.event_index = source.event_index
 when not matched then
-    insert ({{ payload_parts.event_columns | join(', ') }})
-    values (source.{{ payload_parts.event_columns | join(', source.') }})
+    insert ({{ event_columns | join(', ') }})
+    values (source.{{ event_columns | join(', source.') }})
 {% if comes %}
 when not matched by source and added_by is null and {{ taken.condition }} then delete
 {% endif %}

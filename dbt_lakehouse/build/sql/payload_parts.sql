@@ -3,10 +3,6 @@
   selection of their events.
 #}
 
-{# The columns of an event. #}
-{% set event_columns = ['topic', 'partition', 'offset', 'timestamp', 'log_time', 'format']
-    + event_fields %}
-
 {#
   The wire format of a payload (first match wins), or null without a match. It reads the payload's
   topic, and also key, value and headers if an entry has a `when`.
@@ -187,26 +183,31 @@ format, key, value
 )
 {%- endmacro %}
 
-{#
-  Events that no payload contains itself, to select from.
-
-  Arguments:
-      headers: the names of headers, to have those of redriven payloads as `_lh_headers`. The other
-          events here have none.
-#}
-{% macro added(input, conditions, headers=[]) %}
-{% set events %}
+{# Events that no payload contains itself, to select from. #}
+{% macro added(input, conditions) %}
 (
     select * from {{ input.added or '(select * from ' ~ input.none ~ ' where false)' }}
     where {{ (['added_by is not null'] + conditions) | join(' and ') }}
 )
-{%- endset %}
-{% if headers and input.bronze is none %}
+{%- endmacro %}
+
+{# Events with an empty `_lh_headers`, to select from. #}
+{% macro without_headers(events) %}
 (
     select *, cast(array() as array<struct<key: string, value: binary>>) as _lh_headers
     from {{ events | indent }}
 )
-{%- elif headers %}
+{%- endmacro %}
+
+{#
+  Events with the headers of redriven payloads as `_lh_headers`, to select from.
+
+  Arguments:
+      events: a relation as of `added`. The other events there have none.
+      bronze: all payloads, to select from.
+      headers: the names of the headers.
+#}
+{% macro with_headers_of_redriven(events, bronze, headers) %}
 (
     select events.*, if(payloads._lh_headers is null, array(), payloads._lh_headers) as _lh_headers
     from {{ events | indent }} as events
@@ -217,7 +218,7 @@ format, key, value
             partition,
             offset,
             {{ headers_named(headers) | indent(12) }} as _lh_headers
-        from {{ input.bronze }}
+        from {{ bronze }}
         left semi join (
             select topic, partition, offset from {{ events | indent(12) }}
             where added_by = 'redrive'
@@ -229,42 +230,27 @@ format, key, value
             and events.offset = payloads.offset
             and events.added_by = 'redrive'
 )
-{%- else %}
-{{ events }}
-{%- endif %}
+{%- endmacro %}
+
+{# Payloads with headers of these names as `_lh_headers`, to select from. #}
+{% macro with_headers(payloads, headers) %}
+(select *, {{ headers_named(headers) | indent }} as _lh_headers from {{ payloads | indent }})
 {%- endmacro %}
 
 {#
-  The events of payloads, and the events that no payload contains itself, to select from.
+  All events of some relations, to select from.
 
   Arguments:
-      input: the input of the log, a LogInput.
-      payloads: as of payloads_to_read, none without topics.
-      format: the SQL of their format.
-      of_payloads, of_events: conditions that payloads meet, and that events meet.
-      headers: the names of headers, to have those of an event's payload as `_lh_headers`.
+      relations: relations with the columns of an event.
+      more: further columns of theirs.
 #}
-{% macro events_of(input, payloads, format, of_payloads, of_events, headers=[]) %}
-{% set more = ['_lh_headers'] if headers else [] %}
-{% if headers and payloads %}
-{% set payloads %}
-(select *, {{ headers_named(headers) | indent }} as _lh_headers from {{ payloads | indent }})
-{%- endset %}
-{% endif %}
+{% macro all_of(relations, more) %}
 (
-    {% if payloads %}
+    {% for events in relations %}
     select {{ (event_columns + more) | join(', ') }}
-    from {{ wanted(
-        events_in(payloads, format, more=['log_time'] + more), input, of_events
-    ) | indent }}
-    {% endif %}
-    {% if payloads and input.added is not none %}
-    union all
-    {% endif %}
-    {% if input.added is not none or not payloads %}
-    select {{ (event_columns + more) | join(', ') }}
-    from {{ added(input, of_payloads + of_events, headers) | indent }}
-    {% endif %}
+    from {{ events | indent }}
+    {{ 'union all' if not loop.last }}
+    {% endfor %}
 )
 {%- endmacro %}
 

@@ -693,25 +693,22 @@ def test_what_is_read_of_events_is_a_whole_relation(
     read = LogInput(
         payloads=payloads,
         topics=topics,
-        format=None,
+        format="f",
         added=added,
         log_times=optional,
         excluded=optional,
         may_name=optional,
         none="n",
     )
+    decoding = Decoding(cast(Lake, None), None, runs=False)
     for conditions in ([], ["b", "c"]):
-        of_payloads = None
-        if payloads is not None:
-            of_payloads = part("payload_parts", "payloads_to_read", read, "f", conditions)
-            assert faults(of_payloads) == []
-        found = part("payload_parts", "events_of", read, of_payloads, "f", conditions, conditions)
+        found = decoding.events_of(read, conditions, conditions)
         assert faults(found) == []
         assert ("from n where false" in found) == (added is None and payloads is None)
         assert "_lh_headers" not in found
-        of_events = (of_payloads, "f", conditions, conditions, ["it's", "h"])
         for bronze in ("b", None):
-            headed = part("payload_parts", "events_of", replace(read, bronze=bronze), *of_events)
+            of = replace(read, bronze=bronze)
+            headed = decoding.events_of(of, conditions, conditions, ["it's", "h"])
             assert faults(headed) == []
             # Without redriven payloads, those that were read before are left alone.
             joined = bronze is not None and (added is not None or payloads is None)
