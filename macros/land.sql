@@ -4,11 +4,9 @@
   only the target whose schema is `gold` lands, by its vars.
 #}
 {% macro land() %}
-    {% if execute %}
-        {% for sentence in adapter.land() %}
-            {{ log(sentence, info=true) }}
-        {% endfor %}
-    {% endif %}
+    {% for sentence in adapter.land() %}
+        {{ log(sentence, info=true) }}
+    {% endfor %}
 {% endmacro %}
 
 {#

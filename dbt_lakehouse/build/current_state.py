@@ -457,16 +457,18 @@ class Increment:
     def _write(self, found: Found, *, refolded: bool, truncated: bool) -> Built:
         newest = self._run.newest or self._of.newest()
         ranges = self._lake.sql.hold_key_ranges(self._table.view("merge"), found)
-        statement = render(
-            "merge_states",
-            table=self._table.this,
-            fold=self._fold,
-            states=self._view,
-            ranges=ranges,
-            leaves=self._run.leaves,
-            refolded=refolded,
-            truncated=truncated,
-            out_of_order=found.out_of_order > 0,
+        of: dict[str, Any] = {
+            "table": self._table.this,
+            "fold": self._fold,
+            "states": self._view,
+            "ranges": ranges,
+            "leaves": self._run.leaves,
+            "out_of_order": found.out_of_order > 0,
+        }
+        statement = (
+            render("merge_refolded_states", **of)
+            if refolded
+            else render("merge_states", **of, truncated=truncated)
         )
         notes = {AS_OF: self._as_of, NEWEST: newest.and_those(found.log_time, found.time)}
         return self._table.written(statement, notes)

@@ -9,7 +9,7 @@ from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.full_snapshots import add_truncates
 from dbt_lakehouse.build.model import Building, Built, view_of
-from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.build.templates import part, render, union
 from dbt_lakehouse.build.tombstones import judge_tombstones
 from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.runs import formats, marks, moving, source_filter
@@ -253,7 +253,13 @@ def _log_time_corrections(
 
 
 def _corrections_sql(payloads: str, carried: Sequence[Mapping[str, str]], earlier: Any) -> str:
-    return render("log_time_corrections", payloads=payloads, carried=carried, earlier=earlier)
+    given = [
+        render("carried_log_times", carried=carried) if carried else None,
+        render("given_log_times") if earlier else None,
+    ]
+    return render(
+        "log_time_corrections", payloads=payloads, given=union(given) or None, earlier=earlier
+    )
 
 
 def _log_times_around(of: Compiling, run: NodeRun, between: Sequence[Mapping[str, str]]) -> str:

@@ -10,13 +10,12 @@
 #}
 select
     *,
-    {% if fold.track_columns is none %}
-    {# A version without a source time may begin at the next event's time, as may earlier ones. #}
-    if(_occurred_at is null, null, valid_from) as _lh_known_time
-    {% else %}
-    {# Several events, of which the last need not have the latest time. #}
-    cast(null as timestamp) as _lh_known_time
-    {% endif %}
+    {# A version without a source time may begin at the next event's time, as may earlier ones. One
+       of several events has the time of the last, which need not be the latest. #}
+    {{
+        'if(_occurred_at is null, null, valid_from)' if fold.track_columns is none
+        else 'cast(null as timestamp)'
+    }} as _lh_known_time
 from {{ own }}
 left semi join {{ news }} using ({{ fold.key_list }})
 where

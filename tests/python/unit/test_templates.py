@@ -215,11 +215,11 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "is_small": is_small,
             },
         )
-    for each in _flags("leaves", "refolded", "truncated", "out_of_order"):
-        yield (
-            "merge_states",
-            {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
-        )
+    for each in _flags("leaves", "out_of_order"):
+        of = {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each}
+        yield "merge_refolded_states", of
+        for truncated in YES_AND_NO:
+            yield "merge_states", {**of, "truncated": truncated}
     yield "expired_keys", {"gold": "g", "as_of": AS_OF}
     yield "first_deletes", {"deletes": deletes}
     yield (
@@ -332,13 +332,13 @@ def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     for rows in ([row], [row, row]):
         yield "found_once", {"columns": ["topic", "payloads"], "rows": rows}
     yield "found_nothing", {"query": "select 1"}
-    logs = [
-        {"place": "it's", "rows": rows, "unread": unread}
-        for rows, unread in (("r", "u"), ("r", None), (None, "u"))
-    ]
-    for of, payloads in product(([], logs[:1], logs), ("p", None)):
-        place = {"events": "e version as of 1", "own": "o", "given": "false"}
-        yield "events_in_place", {**place, "logs": of, "payloads": payloads}
+    place = {"place": "it's"}
+    yield "rows_in_place", {**place, "rows": "r"}
+    yield "unread_in_place", {**place, "unread": "u"}
+    for of_logs in ("select 1", None):
+        of = {"events": "e version as of 1", "own": "o", "given": "false"}
+        yield "events_in_place", {**of, "of_logs": of_logs}
+    yield "of_payloads", {"events": "(select 1)", "payloads": "p"}
 
 
 def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -475,7 +475,7 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "quarantined_payloads", {"events": "e", "payloads": "p", "near": near}
     yield "positions", {"rows": "r"}
     place = {"topic": "it's", "partition": 0, "first": 1, "last": 2}
-    for places, parent in product(([], [place], [place, place]), ("", "_position.")):
+    for places, parent in product(([place], [place, place]), ("", "_position.")):
         yield "near_positions", {"places": places, "parent": parent}
     yield "framed_texts", {"payloads": "p"}
     for is_small in YES_AND_NO:
@@ -487,8 +487,11 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "partitions_without_earlier", {"earlier": "e", "between": between}
     yield "last_log_times", {"earlier": "e"}
     each = {"topic": "'t'", "partition": "0", "log_time": "null"}
-    for carried, earlier in product(([], [each], [each, each]), ("e", None)):
-        yield "log_time_corrections", {"payloads": "p", "carried": carried, "earlier": earlier}
+    for carried in [each], [each, each]:
+        yield "carried_log_times", {"carried": carried}
+    yield "given_log_times", {}
+    for given, earlier in (("select 1", "e"), ("select 1", None), (None, None)):
+        yield "log_time_corrections", {"payloads": "p", "given": given, "earlier": earlier}
     for log_times in ("l", None):
         yield "unjudged_events", {"payloads": "p", "log_times": log_times, "events": "e"}
     yield "open_tombstones", {"events": "e"}
