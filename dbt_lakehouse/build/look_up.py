@@ -163,9 +163,7 @@ class LookUp:
             asked.hit_by_others if plan.hit_keys else None,
             None if refolded is None else self._keys_of(refolded),
         ]
-        query = render(
-            "unsettled_keys", keys=union([own, *others]), may_repeat=any(map(bool, others))
-        )
+        query = render("unsettled_keys", keys=union([own, *others]), may_repeat=any(others))
         if (
             found is not None
             and not plan.hit_keys

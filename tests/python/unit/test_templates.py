@@ -175,7 +175,9 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
             )
         yield "unsettled_keys", {"keys": "select id from st", "may_repeat": may_repeat}
     yield "first_events", {"key": fold.key, "states": "st"}
-    for ranges, truncated_at in product(([], [[":a", ":b"], [":c", ":d"]]), ("p", None)):
+    for ranges, truncated_at, columns in product(
+        ([], [[":a", ":b"], [":c", ":d"]]), ("p", None), (fold.columns, fold.columns[:1], [])
+    ):
         yield (
             "known_states",
             {
@@ -184,7 +186,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "gold": "g",
                 "remembered": "r",
                 "scope": "s",
-                "columns": fold.columns,
+                "columns": columns,
                 "ranges": ranges,
                 "truncated_at": truncated_at,
             },
