@@ -18,7 +18,7 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log, LogRows
 from dbt_lakehouse.build.remembered import values_of
-from dbt_lakehouse.build.templates import FOLDER, part, render
+from dbt_lakehouse.build.templates import FOLDER, part, render, union
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.declared import declarations, fold_of_log
 from dbt_lakehouse.declared.columns import quoted
@@ -767,6 +767,22 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
         render("forget_truncates", deleted_keys="k")
     with pytest.raises(UndefinedError, match="_known_tim"):
         templates.of_folder(FOLDER).from_string("{{ parts._known_tim() }}").render()
+
+
+def test_lists_of_columns_are_expressions() -> None:
+    lists = templates.of_folder(FOLDER).from_string(
+        "{{ key | each('a.{} = b.{}') | join(' and ') }};{{ key | lines }};"
+        "{{ key | lines_with_commas }};{{ no | lines_with_commas }};"
+        "{{ rows | tuples('x', 'y') | lines }}"
+    )
+    found = lists.render(key=["`{}`", "`c`"], no=[], rows=[{"y": "2", "x": "'1'"}])
+    assert found == "a.`{}` = b.`{}` and a.`c` = b.`c`;`{}`,\n`c`;`{}`,\n`c`,;;('1', 2)"
+
+
+def test_queries_that_are_missing_are_left_out_of_a_union() -> None:
+    assert union(["a", None, "b"]) == "a\nunion all\nb"
+    assert union(["a", "b"], "union") == "a\nunion\nb"
+    assert union([None, "a"]) == "a" and union([None]) == ""
 
 
 @pytest.mark.parametrize(
