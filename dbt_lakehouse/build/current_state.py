@@ -407,8 +407,8 @@ class Increment:
 
     def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
         newest = self._run.newest
-        if self._fold.order_by or newest is None:
-            # In a source's own order, a later log time proves nothing.
+        # In a source's own order, a later log time proves nothing.
+        if newest is None or self._fold.order_by:
             return "true"
         return render(
             "late_states",

@@ -102,8 +102,9 @@ class OtherEvents(Building):
         if not comes and not leaves:
             return
         taken = self.lake.declared.taken_events()
-        statement = render("delete_taken", events=self.this, taken=taken)
-        if leaves:
+        if not leaves:
+            statement = render("delete_taken", events=self.this, taken=taken)
+        else:
             decoding = Decoding(self.lake, self.lake.events.topics, runs=True)
             left = decoding.events_of(
                 self.lake.events.looked_input(self.run, None),
