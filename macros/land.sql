@@ -4,11 +4,9 @@
   only the target whose schema is `gold` lands, by its vars.
 #}
 {% macro land() %}
-    {% if execute %}
-        {% for sentence in adapter.land() %}
-            {{ log(sentence, info=true) }}
-        {% endfor %}
-    {% endif %}
+    {% for sentence in adapter.land() %}
+        {{ log(sentence, info=true) }}
+    {% endfor %}
 {% endmacro %}
 
 {#
@@ -17,7 +15,5 @@
   `on-run-end` in dbt_project.yml.
 #}
 {% macro end_landing() %}
-    {% if execute %}
-        {% do adapter.end_landing(results) %}
-    {% endif %}
+    {% do execute and adapter.end_landing(results) %}
 {% endmacro %}

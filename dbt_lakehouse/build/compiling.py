@@ -107,6 +107,9 @@ def near_positions(lake: Lake, rows: str, parent: str = "") -> str:
     if lake.only_compiles:
         return "true"
     places = [json.loads(row["place"]) for row in lake.sql.query(render("positions", rows=rows))]
+    if not places:
+        # Without parentheses: `where (false)` would be a name for the table.
+        return "false"
     if len(places) > _MOST_PLACES:
         return "true"
     return render("near_positions", places=places, parent=parent)

@@ -14,7 +14,7 @@ A rebuild folds the whole log. An incremental run
 Each step can be repeated: a crash between any two loses nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,7 +24,7 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.look_up import NOTHING_KNOWN, Answer, LookUp, Question
 from dbt_lakehouse.build.model import Built, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
-from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.build.templates import part, render, union
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs import decisions
 from dbt_lakehouse.runs.decisions import Found, Newest, Plan, Rebuilt, Truncate
@@ -310,20 +310,29 @@ class Increment:
         this = self._table.this
         if self._fold.namespace is None:
             return None
-        expires = self._lake.catalog.may_have_rows(this, [("_expires_at", "<=", self._as_of)])
-        if not expires and not self._has_new_deletes:
-            return None
-        return render(
-            "hit_by_others",
-            gold=self._table.pinned(this),
-            expires=expires,
-            deletes=self._deletes if self._has_new_deletes else None,
-            log=self._table.changes,
+        queries, gold = [], self._table.pinned(this)
+        if self._lake.catalog.may_have_rows(this, [("_expires_at", "<=", self._as_of)]):
+            queries.append(render("expired_keys", gold=gold, as_of=self._as_of))
+        if self._has_new_deletes:
+            queries += self._hit_by_deletes(gold)
+        return union(queries, "union") or None
+
+    def _hit_by_deletes(self, gold: str) -> Iterator[str]:
+        """SQL of the keys that a new delete without a set hits or may bring back."""
+        yield render(
+            "keys_hit_by_deletes",
+            gold=gold,
             remembered=self._remembered,
             scope=self._table.model.scope,
-            horizon=self._of.horizon,
-            as_of=self._as_of,
+            deletes=self._deletes,
         )
+        if self._of.horizon:
+            yield render(
+                "purged_keys_hit_by_deletes",
+                log=self._table.changes,
+                deletes=self._deletes,
+                horizon=self._of.horizon,
+            )
 
     @cached_property
     def _has_moved_truncate(self) -> bool:
@@ -397,9 +406,13 @@ class Increment:
                 self._lake.commits.change(this, earlier)
 
     def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
+        newest = self._run.newest
+        # In a source's own order, a later log time proves nothing.
+        if newest is None or self._fold.order_by:
+            return "true"
         return render(
             "late_states",
-            newest=None if self._fold.order_by else self._run.newest,
+            newest=newest,
             horizon=horizon,
             truncates=self._states.truncates if self._has_to_compare(truncates) else None,
         )
@@ -444,16 +457,18 @@ class Increment:
     def _write(self, found: Found, *, refolded: bool, truncated: bool) -> Built:
         newest = self._run.newest or self._of.newest()
         ranges = self._lake.sql.hold_key_ranges(self._table.view("merge"), found)
-        statement = render(
-            "merge_states",
-            table=self._table.this,
-            fold=self._fold,
-            states=self._view,
-            ranges=ranges,
-            leaves=self._run.leaves,
-            refolded=refolded,
-            truncated=truncated,
-            out_of_order=found.out_of_order > 0,
+        of: dict[str, Any] = {
+            "table": self._table.this,
+            "fold": self._fold,
+            "states": self._view,
+            "ranges": ranges,
+            "leaves": self._run.leaves,
+            "out_of_order": found.out_of_order > 0,
+        }
+        statement = (
+            render("merge_refolded_states", **of)
+            if refolded
+            else render("merge_states", **of, truncated=truncated)
         )
         notes = {AS_OF: self._as_of, NEWEST: newest.and_those(found.log_time, found.time)}
         return self._table.written(statement, notes)

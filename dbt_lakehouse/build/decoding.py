@@ -11,6 +11,18 @@ from dbt_lakehouse.runs.formats import condition_sql
 from dbt_lakehouse.runs.log_input import LogInput
 
 
+def added_events(read: LogInput, conditions: Sequence[str], headers: Sequence[str] = ()) -> str:
+    """Events that no payload contains itself, to select from, which meet SQL conditions. With
+    names of ``headers``, those of redriven payloads are in a column `_lh_headers`.
+    """
+    events = part("payload_parts", "added", read, [*conditions])
+    if not headers:
+        return events
+    if read.bronze is None:
+        return part("payload_parts", "without_headers", events)
+    return part("payload_parts", "with_headers_of_redriven", events, read.bronze, [*headers])
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How payloads are decoded for a statement.
@@ -53,19 +65,15 @@ class Decoding:
         and ``of_events`` are SQL conditions on payloads and on events.
         """
         format_sql = read.format or self.payload_format()
-        payloads = None
+        relations = []
         if read.payloads is not None and read.topics != []:
             payloads = part("payload_parts", "payloads_to_read", read, format_sql, [*of_payloads])
             self.know_schemas_of(payloads, format_sql)
-        return part(
-            "payload_parts",
-            "events_of",
-            read,
-            payloads,
-            format_sql,
-            [*of_payloads],
-            [*of_events],
-        )
+            events = part("payload_parts", "events_in", payloads, format_sql, more=["log_time"])
+            relations.append(part("payload_parts", "wanted", events, read, [*of_events]))
+        if read.added is not None or not relations:
+            relations.append(added_events(read, [*of_payloads, *of_events]))
+        return part("payload_parts", "all_of", relations)
 
     def decoded_events(self, payloads: str) -> str:
         """The events of payloads as the current decoders and ``vars.topics`` read them, to select

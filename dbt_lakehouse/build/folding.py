@@ -1,13 +1,13 @@
 """What all tables that are folded from a change log have in common."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.lake import Condition, Lake
 from dbt_lakehouse.build.model import Building, Built, Loss
-from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.templates import render, union
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.declared.widening import is_in_place
@@ -87,7 +87,7 @@ class Folding(Building):
             changed.append(render("resting_keys", **of))
         if self._may_have_moved:
             changed.append(render("moved_keys", **of, truncates=self._moved_truncates()))
-        return "\nunion all\n".join(changed) or None
+        return union(changed) or None
 
     @property
     def _may_have_moved(self) -> bool:
@@ -144,6 +144,17 @@ class Folding(Building):
             )
 
 
+def keys_to_fill(of: Fold, log: str, to_fill: Mapping[str, str | None]) -> str | None:
+    """SQL of the keys with an event whose value of a column to fill can't be in the table yet:
+    ``to_fill`` has the columns and their previous types, None for a new column. None without such
+    columns.
+    """
+    if not to_fill:
+        return None
+    columns = dict(zip(quoted(to_fill), to_fill.values(), strict=True))
+    return render("keys_to_fill", key=of.key, log=log, to_fill=columns)
+
+
 def keys_to_refold(
     table: Folding, is_current: str, holds_current: Sequence[Condition]
 ) -> str | None:
@@ -158,19 +169,19 @@ def keys_to_refold(
     resting = table.keys_changed_since()
     if not run.has_news and not may_expire and resting is None:
         return None
-    return render(
-        "touched_versions",
-        fold=fold,
-        log=table.changes,
-        new=table.new_changes,
-        new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
-        own=None if fold.namespace is None else lake.catalog.pinned_own(table.this),
-        is_current=is_current,
-        resting=resting,
-        to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),
-        truncates=fold.namespace is None and may_have_new_truncates(lake, run, fold),
-        as_of=as_of,
-    )
+    log, new = table.changes, table.new_changes
+    queries = [
+        render("keys_of_events", fold=fold, changes=new),
+        resting,
+        keys_to_fill(fold, log, run.to_fill),
+    ]
+    if fold.namespace is not None:
+        deletes, own = run.rows(run.upstreams[1]), lake.catalog.pinned_own(table.this)
+        queries.append(render("deleted_keys_of_log", fold=fold, deletes=deletes, log=log))
+        queries.append(render("expired_rows", own=own, is_current=is_current, as_of=as_of))
+    elif may_have_new_truncates(lake, run, fold):
+        queries.append(render("keys_if_truncated", fold=fold, log=log, new=new))
+    return union(queries, "union")
 
 
 class Refolding(Folding):

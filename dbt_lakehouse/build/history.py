@@ -9,7 +9,7 @@ from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
 from dbt_lakehouse.build.history_news import HistoryNews
 from dbt_lakehouse.build.model import Built, Loss, pinned, view_of
-from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import RECORDED, Fold
 from dbt_lakehouse.runs.graph import refuse_other_sql
@@ -36,15 +36,9 @@ def history_sql(
     if run is not None:
         upstreams = [pinned(each, run.snapshot_of(each)) for each in upstreams]
     log, *deletes = upstreams
-    return render(
-        "history",
-        fold=of,
-        log=log,
-        deletes=deletes[0] if deletes else None,
-        keys=view_of(this, TOUCHED) if run is not None and run.is_incremental else None,
-        events=None,
-        as_of=as_of,
-    )
+    keys = view_of(this, TOUCHED) if run is not None and run.is_incremental else None
+    events = part("event_parts", "all_events", of, log, deletes[0] if deletes else None, keys)
+    return render("history", fold=of, log=log, events=events, as_of=as_of)
 
 
 class History(Refolding):
@@ -87,9 +81,7 @@ class History(Refolding):
             "history",
             fold=self.fold,
             log=self.new_changes,
-            deletes=None,
-            keys=None,
-            events=news.events,
+            events=f"select * from {news.events}",
             as_of=self.model.as_of,
         )
         self.lake.sql.evaluate(folded, query)

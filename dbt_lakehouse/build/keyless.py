@@ -6,7 +6,7 @@ from typing import Any
 from dbt_lakehouse.build.folding import TOUCHED, Refolding
 from dbt_lakehouse.build.model import Loss
 from dbt_lakehouse.build.row_news import RowNews
-from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared.fold_of_log import Fold
 
 
@@ -14,7 +14,9 @@ def current_rows_sql(of: Fold, log: Any, keys: str | None = None, steps: str | N
     """The SQL of the current rows: all of them or, with a relation of `_row` values, only those.
     With ``steps``, they come from that relation of steps instead of the log's.
     """
-    return render("current_rows", fold=of, log=log, keys=keys, steps=steps)
+    of_log = part("event_parts", "row_steps", of, log)
+    sql = of_log if steps is None else f"select * from {steps}"
+    return render("current_rows", fold=of, log=log, keys=keys, steps=sql)
 
 
 class KeylessRows(Refolding):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.decoding import Decoding, added_events
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
@@ -171,7 +171,7 @@ class LogRows:
         is_of_record = self.log["namespace"] is not None
         rows = render(
             "typed_events",
-            events=part("payload_parts", "added", found, conditions, names),
+            events=added_events(found, conditions, names),
             function=function,
             record_key="cast(null as string)" if is_of_record else "record_key",
             has_headers=bool(names),

@@ -2,15 +2,15 @@
 the second step of an incremental run of a gold table (``current_state``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dbt_lakehouse.build.folding import keys_to_fill
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model, pinned, pinned_now, value_of, view_of
 from dbt_lakehouse.build.remembered import Remembered
-from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.declared.columns import quoted
+from dbt_lakehouse.build.templates import part, render, union
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs.decisions import Found, Plan, Truncate
 from dbt_lakehouse.runs.model_run import NodeRun
@@ -120,29 +120,34 @@ class LookUp:
         such keys.
         """
         asked = self._asked
-        new_truncates = [each.position for each in asked.truncates if each.is_new]
-        of_sources = bool(asked.truncates) and self._fold.several_sources
-        to_fill = self._run.to_fill if asked.plan.filled else {}
-        if not (new_truncates or of_sources or asked.plan.resting or to_fill):
+        queries = [*self._keys_around_truncates(), asked.resting if asked.plan.resting else None]
+        if asked.plan.filled:
+            queries.append(keys_to_fill(self._fold, self._log, self._run.to_fill))
+        query = union(queries)
+        if not query:
             return None
         name = self._view("refolded")
-        self._lake.sql.evaluate(
-            name,
-            render(
-                "refolded_keys",
-                fold=self._fold,
+        self._lake.sql.evaluate(name, query)
+        return name
+
+    def _keys_around_truncates(self) -> Iterator[str]:
+        """SQL of the keys that a truncate makes other than their new events say."""
+        asked, fold = self._asked, self._fold
+        if new := [each.position for each in asked.truncates if each.is_new]:
+            yield render(
+                "keys_behind_truncates",
+                fold=fold,
                 log=self._log,
                 gold=self._gold,
                 remembered=asked.remembered,
                 scope=self._model.scope,
-                new_truncates=new_truncates,
-                truncates=self._view("truncates") if of_sources else None,
-                states=self._states,
-                resting=asked.resting if asked.plan.resting else None,
-                to_fill=dict(zip(quoted(to_fill), to_fill.values(), strict=True)),
-            ),
-        )
-        return name
+                truncates=new,
+            )
+        if asked.truncates and fold.several_sources:
+            of = {"key": fold.key, "truncates": self._view("truncates")}
+            yield render("keys_before_truncates", gold=self._gold, **of)
+            if self._states is not None:
+                yield render("new_keys_before_truncates", states=self._states, **of)
 
     def _find_unsettled(self, refolded: str | None) -> list[list[str]]:
         """Make the view of the looked-up keys. Returns their ranges. They are those of all states
@@ -151,14 +156,14 @@ class LookUp:
         asked, sql = self._asked, self._lake.sql
         plan, found = asked.plan, asked.found
         unsettled, known = self._view("unsettled"), self._view("known")
-        query = render(
-            "unsettled_keys",
-            key=self._fold.key,
-            states=self._states,
-            is_late=None if plan.all_keys else asked.is_late,
-            hit_by_others=asked.hit_by_others if plan.hit_keys else None,
-            refolded=refolded,
-        )
+        own = None
+        if self._states is not None:
+            own = self._keys_of(self._states, None if plan.all_keys else asked.is_late)
+        others = [
+            asked.hit_by_others if plan.hit_keys else None,
+            None if refolded is None else self._keys_of(refolded),
+        ]
+        query = render("unsettled_keys", keys=union([own, *others]), may_repeat=any(others))
         if (
             found is not None
             and not plan.hit_keys
@@ -172,19 +177,39 @@ class LookUp:
 
     def _find_misplaced(self, refolded: str | None) -> int:
         """Make the view of the keys that are folded from their whole log. Returns their number."""
-        asked = self._asked
-        query = render(
-            "misplaced_keys",
-            fold=self._fold,
-            states=self._states,
-            deletes=asked.deletes,
-            known=self._view("known"),
-            unsettled=self._view("unsettled"),
-            horizon=asked.horizon,
-            refolded=refolded,
-            last_decides=asked.last_decides,
-        )
+        asked, states = self._asked, self._states
+        first = [
+            None if states is None else render("first_events", key=self._fold.key, states=states),
+            None if asked.deletes is None else render("first_deletes", deletes=asked.deletes),
+        ]
+        misplaced = None
+        if any(first):
+            misplaced = render(
+                "misplaced_keys",
+                fold=self._fold,
+                first=union(first),
+                known=self._view("known"),
+                unsettled=self._view("unsettled"),
+                horizon=asked.horizon,
+                last_decides=asked.last_decides,
+            )
+        anyway = None if refolded is None else self._keys_of(refolded, may_repeat=True)
+        query = union([misplaced, anyway], "union")
+        if not query:
+            query = self._keys_of(self._view("unsettled"), "false")
         return self._lake.sql.evaluate(self._view("misplaced"), query)
+
+    def _keys_of(
+        self, relation: str, condition: str | None = None, *, may_repeat: bool = False
+    ) -> str:
+        """SQL of the keys of a relation that meet a condition; each once if they ``may_repeat``."""
+        return render(
+            "keys_of",
+            key=self._fold.key,
+            relation=relation,
+            condition=condition,
+            may_repeat=may_repeat,
+        )
 
     def _known_states(self, ranges: list[list[str]]) -> str:
         fold, truncates = self._fold, self._asked.truncates

@@ -9,7 +9,7 @@ from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.full_snapshots import add_truncates
 from dbt_lakehouse.build.model import Building, Built, view_of
-from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.build.templates import part, render, union
 from dbt_lakehouse.build.tombstones import judge_tombstones
 from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.runs import formats, marks, moving, source_filter
@@ -105,14 +105,16 @@ class OtherEvents(Building):
         comes, leaves = change.come != "false", change.left != "false"
         if not comes and not leaves:
             return
-        taken, left = self.lake.declared.taken_events(), None
-        if leaves:
+        taken = self.lake.declared.taken_events()
+        if not leaves:
+            statement = render("delete_taken", events=self.this, taken=taken)
+        else:
             decoding = Decoding(self.lake, self.lake.events.topics, runs=True)
             left = decoding.events_of(
                 self.lake.events.looked_input(self.run, None),
                 of_events=[f"({change.left})", f"not ({taken.condition})"],
             )
-        statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
+            statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
         self.lake.commits.change(self.this, statement, taken.notes)
 
     # -- log times
@@ -276,7 +278,13 @@ def _log_time_corrections(
 
 
 def _corrections_sql(payloads: str, carried: Sequence[Mapping[str, str]], earlier: Any) -> str:
-    return render("log_time_corrections", payloads=payloads, carried=carried, earlier=earlier)
+    given = [
+        render("carried_log_times", carried=carried) if carried else None,
+        render("given_log_times") if earlier else None,
+    ]
+    return render(
+        "log_time_corrections", payloads=payloads, given=union(given) or None, earlier=earlier
+    )
 
 
 def _log_times_around(of: Compiling, run: NodeRun, between: Sequence[Mapping[str, str]]) -> str:

@@ -12,6 +12,7 @@ from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs import decisions
 from dbt_lakehouse.runs.decisions import Newest, Truncate
 from dbt_lakehouse.runs.model_run import HORIZON
+from dbt_lakehouse.texts import sql_text
 
 OF_TRUNCATES: Final = "truncated:"
 OF_NAMESPACES: Final = "aerospike:"
@@ -20,6 +21,23 @@ OF_NAMESPACES: Final = "aerospike:"
 def truncates_scope(model: Any) -> str:
     """The scope under which a table's truncates are remembered."""
     return f"{OF_TRUNCATES}{model.scope}"
+
+
+def _truncates_sql(of: Fold, truncates: Sequence[Truncate]) -> str:
+    """Truncates as a relation."""
+    if not truncates:
+        return render(
+            "no_truncates", several_sources=of.several_sources, position_type=of.position_type
+        )
+    return render("truncates", truncates=values_of(truncates), several_sources=of.several_sources)
+
+
+def values_of(truncates: Sequence[Truncate]) -> list[dict[str, str]]:
+    """The values of truncates as SQL."""
+    return [
+        {"source": sql_text(each.source), "position": each.position, "time": each.time}
+        for each in truncates
+    ]
 
 
 class Remembered:
@@ -77,12 +95,7 @@ class Remembered:
         found = [decisions.truncate(row) for row in self._lake.sql.query(query)]
         self._lake.sql.define(
             view_of(self._model.this, "truncates"),
-            render(
-                "truncates",
-                truncates=found,
-                several_sources=self._fold.several_sources,
-                position_type=self._fold.position_type,
-            ),
+            _truncates_sql(self._fold, found),
         )
         return found
 
@@ -106,7 +119,7 @@ class Remembered:
                     "remember_truncates",
                     deleted_keys=self.table,
                     scope=self._truncates,
-                    truncates=new,
+                    truncates=values_of(new),
                     by_source=bool(self._fold.order_by),
                     replaces=moved,
                     as_of=self._model.as_of,
@@ -114,19 +127,24 @@ class Remembered:
             )
 
     def keep_absent(self, states: str, *, refolded: bool) -> None:
-        """Keep the states of keys that end absent, see ``sql/remember_absent_keys.sql``."""
+        """Keep the states of keys that end absent, see ``sql/remember_absent_keys.sql``.
+        ``refolded``: whether some were folded from their whole log. Only the entries of those can
+        be reset.
+        """
         self._lake.commits.refuse_overtaken(self._model.this)
+        by_source = bool(self._fold.order_by)
+        into: dict[str, Any] = {
+            "deleted_keys": self.table,
+            "scope": self._model.scope,
+            "states": render(
+                "absent_states", states=states, key=self._fold.key, by_source=by_source
+            ),
+            "as_of": self._model.as_of,
+        }
         self._lake.sql.execute(
-            render(
-                "remember_absent_keys",
-                deleted_keys=self.table,
-                scope=self._model.scope,
-                states=states,
-                key=self._fold.key,
-                by_source=bool(self._fold.order_by),
-                refolded=refolded,
-                as_of=self._model.as_of,
-            )
+            render("reset_absent_keys", **into, by_source=by_source)
+            if refolded
+            else render("remember_absent_keys", **into)
         )
 
     def forget_unknown(self, log: str, deletes: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dbt_lakehouse.build.folding import may_have_new_truncates
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import pinned_now
-from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.templates import render, union
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.runs.model_run import AS_OF
@@ -92,18 +92,22 @@ class FoldTests:
         if run is None or may_have_new_truncates(self.lake, run, of):
             return None
         log, *others = run.upstreams
-        deletes = others[0] if of.namespace is not None else None
+        keys = render("keys_of_events", fold=of.without_columns(), changes=run.rows(log))
+        if of.namespace is None:
+            return keys
+        deletes = others[0]
         # A history is compared with a gold table. If that keeps deleted rows, it has read the
         # deletes without a set as a history does.
-        is_gold = self.current is None and not of.deleted_rows
-        return render(
-            "touched_keys",
-            fold=of.without_columns(),
-            new=run.rows(log),
-            new_deletes=run.rows(deletes) if deletes and not is_gold else None,
-            remembered=deletes if is_gold else None,
-            sequence=run.sequence_read(deletes) if deletes and is_gold else None,
-        )
+        if self.current is None and not of.deleted_rows:
+            deleted = render(
+                "keys_of_remembered_deletes",
+                fold=of,
+                remembered=deletes,
+                sequence=run.sequence_read(deletes),
+            )
+        else:
+            deleted = render("keys_of_deletes", fold=of, deletes=run.rows(deletes))
+        return union([keys, deleted])
 
 
 FOLD_TESTS: Final[Mapping[str, Callable[[FoldTests], str]]] = {

@@ -7,9 +7,10 @@ from typing import Any
 
 from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import pinned_now
-from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.build.templates import render, union
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.texts import sql_text
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -20,25 +21,29 @@ def events_in_place(of: DataTest) -> str:
     payloads that it has looked at.
     """
     events, lake = of.table, of.lake
-    logs = []
+    of_logs = []
     for relation, log, run in lake.events.logs_to_look_at():
         # The rows of a log that is to be rebuilt don't count.
-        rows = of.added_rows(relation) if run.is_incremental else None
-        unread = read(of.decoding, run, log) if run.has_news else None
-        logs.append({"place": str(relation), "rows": rows, "unread": unread})
+        if run.is_incremental and (rows := of.added_rows(relation)):
+            of_logs.append(render("rows_in_place", place=str(relation), rows=rows))
+        if run.has_news:
+            unread = read(of.decoding, run, log)
+            of_logs.append(render("unread_in_place", place=str(relation), unread=unread))
     pinned = pinned_now(lake, events)
     # A log that was rebuilt in this command has all of its rows.
     is_of_run = lake.runs.run_to_test(events) is not None
-    return render(
+    found = render(
         "events_in_place",
         events=pinned,
         # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those
         # rows.
         own=lake.runs.added_rows(events) or pinned,
         given=lake.events.events_to_give(events),
-        logs=[each for each in logs if each["rows"] or each["unread"]],
-        payloads=of.arguments["payloads"] if is_of_run else None,
+        of_logs=union(of_logs) or None,
     )
+    if is_of_run:
+        return render("of_payloads", events=found, payloads=of.arguments["payloads"])
+    return found
 
 
 def undecoded_topics(of: DataTest) -> str:
@@ -118,4 +123,11 @@ def _events_of_topics(of: DataTest, added: str) -> str:
 
 def _found_once(query: str, found: Rows) -> str:
     """A query's result as a relation with its columns, since dbt runs a test's query twice."""
-    return render("found_once", query=query, found=found)
+    if not found:
+        return render("found_nothing", query=query)
+    rows = [{name: _literal(value) for name, value in row.items()} for row in found]
+    return render("found_once", columns=[*found[0]], rows=rows)
+
+
+def _literal(value: str | int) -> str:
+    return sql_text(value) if isinstance(value, str) else str(value)

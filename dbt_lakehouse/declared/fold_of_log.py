@@ -108,6 +108,11 @@ class Fold:
         return [name for name in self.columns if name not in self.beside]
 
     @property
+    def values(self) -> list[str]:
+        """The value columns without `_source`: that of an event is known without its row."""
+        return [name for name in self.columns if name != "`_source`"]
+
+    @property
     def gold_columns(self) -> list[str]:
         """The columns of the gold table, in order."""
         return [*self.state_columns, *([DELETED_AT] if self.deleted_rows else ())]
@@ -135,6 +140,11 @@ class Fold:
         """The columns of a version, without its key and its times."""
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [*self.columns, "_occurred_at", "_position", *expiry]
+
+    @property
+    def tracked_places(self) -> list[int]:
+        """The places of the tracked columns among the value columns."""
+        return [self.columns.index(name) for name in self.track_columns or ()]
 
     @property
     def version_columns(self) -> list[str]:

@@ -5,12 +5,7 @@
   change. A view keeps the descriptions that it was created with.
 #}
 {% macro lakehouse__persist_docs(relation, model, for_relation, for_columns) %}
-    {% if not relation.is_view %}
-        {% do adapter.describe_table(
-            relation,
-            model,
-            for_relation and config.persist_relation_docs(),
-            for_columns and config.persist_column_docs()
-        ) %}
-    {% endif %}
+    {% set for_relation = for_relation and config.persist_relation_docs() %}
+    {% set for_columns = for_columns and config.persist_column_docs() %}
+    {% do relation.is_view or adapter.describe_table(relation, model, for_relation, for_columns) %}
 {% endmacro %}

@@ -6,9 +6,7 @@
     {{ run_hooks(pre_hooks) }}
     {% do apply_grants(this, config.get('grants'), should_revoke=false) %}
     {% set built = adapter.build(context) %}
-    {% if built.statement %}
-        {{ write(built.statement) }}
-    {% endif %}
+    {{ write(built.statement) if built.statement }}
     {{ store_raw_result('main', message=built.message, code='OK', rows_affected='') }}
     {% do persist_docs(this, model) %}
     {{ run_hooks(post_hooks) }}

@@ -69,7 +69,9 @@
     keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none,
     order_by=none, reconcile_snapshots=false
 ) -%}
-    {%- set own = {
+    {{ adapter.model_sql('change_log', context, {
+        'events': ref('other_events'), 'payloads': source('bronze', 'raw_payloads')
+    }, adapter.declare('change_log', {
         'columns': columns,
         'source_table': source_table,
         'key': key,
@@ -84,10 +86,7 @@
         'follow': follow,
         'order_by': order_by,
         'reconcile_snapshots': reconcile_snapshots,
-    } -%}
-    {%- set payloads = source('bronze', 'raw_payloads') -%}
-    {%- set reads = {'events': ref('other_events'), 'payloads': payloads} -%}
-    {{ dbt.model_sql('change_log', reads, adapter.declare('change_log', own, kwargs)) }}
+    }, kwargs)) }}
 {%- endmacro %}
 
 {#
@@ -117,7 +116,9 @@
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
     follow=none
 ) -%}
-    {%- set own = {
+    {{ adapter.model_sql('change_log', context, {
+        'events': ref('other_events'), 'payloads': source('bronze', 'raw_payloads')
+    }, adapter.declare('aerospike_change_log', {
         'columns': columns,
         'namespace': namespace,
         'set': set,
@@ -126,8 +127,5 @@
         'partial': partial,
         'order_by_source_time': order_by_source_time,
         'follow': follow,
-    } -%}
-    {%- set payloads = source('bronze', 'raw_payloads') -%}
-    {%- set reads = {'events': ref('other_events'), 'payloads': payloads} -%}
-    {{ dbt.model_sql('change_log', reads, adapter.declare('aerospike_change_log', own, kwargs)) }}
+    }, kwargs)) }}
 {%- endmacro %}

@@ -17,10 +17,9 @@
           `_deleted_at` (dbt_lakehouse/build/deleted_rows.py).
 #}
 {% macro current_state(changes, columns=none, deleted_rows=false) -%}
-    {%- set own = {'columns': columns, 'deleted_rows': deleted_rows} -%}
     {#- The tables that runs read and write beside the log; the last one is for namespaces only. -#}
     {%- do [ref('deleted_keys'), ref('fold_counters'), execute or ref('set_less_deletes')] -%}
-    {{ dbt.model_sql(
-        'current_state', {'changes': changes}, adapter.declare('current_state', own, kwargs)
-    ) }}
+    {{ adapter.model_sql('current_state', context, {'changes': changes}, adapter.declare(
+        'current_state', {'columns': columns, 'deleted_rows': deleted_rows}, kwargs
+    )) }}
 {%- endmacro %}

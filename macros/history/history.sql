@@ -17,10 +17,9 @@
       bitemporal: whether to keep superseded versions, too, with `recorded_from` and `recorded_to`.
 #}
 {% macro history(changes, track_columns=none, columns=none, bitemporal=false) -%}
-    {%- set own = {
-        'columns': columns, 'track_columns': track_columns, 'bitemporal': bitemporal
-    } -%}
     {#- For namespaces only. -#}
     {%- do execute or ref('set_less_deletes') -%}
-    {{ dbt.model_sql('history', {'changes': changes}, adapter.declare('history', own, kwargs)) }}
+    {{ adapter.model_sql('history', context, {'changes': changes}, adapter.declare('history', {
+        'columns': columns, 'track_columns': track_columns, 'bitemporal': bitemporal
+    }, kwargs)) }}
 {%- endmacro %}

@@ -8,7 +8,5 @@
       dry_run: only report what is due.
 #}
 {% macro maintain_tables(tables=[], dry_run=false) %}
-    {% if execute %}
-        {% do adapter.maintain(tables, dry_run) %}
-    {% endif %}
+    {% do execute and adapter.maintain(tables, dry_run) %}
 {% endmacro %}

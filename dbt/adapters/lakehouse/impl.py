@@ -45,6 +45,20 @@ _TYPES_OF_SEEDS: Final[WeakKeyDictionary["agate.Table", dict[int, str | None]]] 
 )
 
 
+def _store_declaration(
+    kind: str,
+    context: Mapping[str, Any],
+    _reads: Mapping[str, Any],
+    declared: Mapping[str, Any] | None = None,
+) -> str:
+    """While dbt parses: the declaration of a public macro goes into its model's meta, where gold
+    tables, tests, and runs that check it for changes look it up. Our own models have none.
+    """
+    if declared:
+        context["config"](materialized=kind, meta=declared)
+    return ""
+
+
 class LakehouseAdapter(SparkAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
 
@@ -230,19 +244,21 @@ class LakehouseAdapter(SparkAdapter):
         """
         return declarations.declare(macro, arguments, unknown)
 
-    @available.parse(lambda *_: "")
+    @available.parse(_store_declaration)
     @told
     def model_sql(
         self,
         kind: str,
         context: Mapping[str, Any],
         reads: Mapping[str, Any],
-        declared: Mapping[str, Any],
+        declared: Mapping[str, Any] | None = None,
     ) -> str:
-        """The SQL of one of ``MODELS``, see ``Compiling``."""
+        """The SQL of one of ``MODELS``, see ``Compiling``. What is compiled for `dbt show` or a
+        unit test is what runs.
+        """
         # `dbt compile` opens no connection.
         self.connections.warn_of_foreseen()
-        return MODELS[kind](Compiling(self.lake, Context(context), reads, declared))
+        return MODELS[kind](Compiling(self.lake, Context(context), reads, declared or {}))
 
     @available.parse_none
     @told
@@ -279,7 +295,7 @@ class LakehouseAdapter(SparkAdapter):
         """
         runs = self.lake.runs
         properties = {**runs.file_properties(this), **(own or {}), **runs.run_properties(this)}
-        return render("table_properties", properties=properties)
+        return render("table_properties", properties=properties) if properties else ""
 
     @available.parse_none
     @told

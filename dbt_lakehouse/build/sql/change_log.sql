@@ -68,9 +68,7 @@ told as (
 {% endif %}
 final as (
     select
-        {% for column in log.technical %}
-        {{ column }},
-        {% endfor %}
+        {{ log.technical | lines_with_commas | indent(8) }}
         {% for spec in log.columns %}
         {% if has_former and spec.column in log.key %}
         `value_{{ spec.column }}` as `{{ spec.column }}`,
@@ -87,9 +85,7 @@ final as (
         {{ payload_parts.event_position(rows, place) | indent(8) }}
             as _position,
         change._changed_columns as _changed_columns,
-        {% if log.key or log.partial %}
-        change._unchanged_columns as _unchanged_columns,
-        {% endif %}
+        {{ 'change._unchanged_columns as _unchanged_columns,' if log.key or log.partial }}
         {% if log.key %}
         {{ 'previous_key' if has_former else 'change._previous_key' }} as _previous_key,
         {% endif %}

@@ -16,16 +16,12 @@
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
-      steps: a relation of the steps to count instead of the log's, as of event_parts.row_steps, or
-          none; the log is then read for truncates only.
+      steps: SQL of the steps to count, as of event_parts.row_steps; the log is read for truncates
+          only.
 #}
 {% set step_order = 'struct(_position, _lh_step)' %}
 with all_steps as (
-    {% if steps %}
-    select * from {{ steps }}
-    {% else %}
-    {{ event_parts.row_steps(fold, log) | indent }}
-    {% endif %}
+    {{ steps | indent }}
 ),
 
 steps as (

@@ -55,9 +55,7 @@ kept as (
 {% endif %}
 
 select
-    {% for column in fold.key %}
-    coalesce(live.{{ column }}, gold.{{ column }}) as {{ column }},
-    {% endfor %}
+    {{ fold.key | each('coalesce(live.{}, gold.{}) as {}') | lines | indent }},
     case
         when gold.{{ fold.key[0] }} is null then 'missing in gold'
         when live.{{ fold.key[0] }} is null then 'should not be in gold'
@@ -67,7 +65,7 @@ select
     gold._position
 from live
 full join {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
-    on {{ parts.equal('live', 'gold', fold.key) | indent(8) }}
+    on {{ fold.key | each('live.{} = gold.{}') | join(' and ') | indent(8) }}
 where
     gold.{{ fold.key[0] }} is null
     or live.{{ fold.key[0] }} is null
@@ -80,9 +78,7 @@ where
 {% if fold.deleted_rows %}
 union all
 select
-    {% for column in fold.key %}
-    coalesce(wanted.{{ column }}, kept.{{ column }}),
-    {% endfor %}
+    {{ fold.key | each('coalesce(wanted.{}, kept.{})') | lines | indent }},
     case
         when kept._position is null then 'missing of the deleted rows'
         when wanted._row is null then 'should not be a deleted row'
@@ -91,7 +87,7 @@ select
     null,
     kept._position
 from (select * from deleted where _row is not null) as wanted
-full join kept on {{ parts.equal('wanted', 'kept', fold.key) | indent }}
+full join kept on {{ fold.key | each('wanted.{} = kept.{}') | join(' and ') | indent }}
 where not struct(
     unix_micros(kept._deleted_at) as deleted_at,
     {{ reference_parts.position(fold, 'kept._position') | indent }} as position,

@@ -30,19 +30,14 @@ left semi join {{ keys }} using ({{ fold.key_list }})
 {% endif %}
 where
     _operation in ({{ operations_of_rows }})
-    {% for column in fold.key %}
-    and {{ column }} is not null
-    {% endfor %}
+    and {{ fold.key | each('{} is not null') | join(' and ') }}
 {% if not fold.namespace %}
 union all
 select * from (
     select
-        {% for column in fold.key %}
-        _previous_key.{{ column }},
-        {% endfor %}
-        {% for column in fold.columns %}
-        {{ 'null as ' if column != '`_source`' }}{{ column }},
-        {% endfor %}
+        {{ fold.key | each('_previous_key.{}') | join(', ') }},
+        {{ '`_source`,' if fold.several_sources }}
+        {{ fold.values | each('null as {}') | lines_with_commas | indent(8) }}
         'delete' as _operation,
         {{ parts.known_time() | indent(8) }} as _occurred_at,
         {{ parts.known_time() | indent(8) }} as _lh_guard_time,
@@ -54,10 +49,7 @@ select * from (
         {{ no_names }} as _unchanged_columns
     from {{ changes }} as changes
     -- By a column, whose statistics spare the files without any.
-    where
-        {% for column in fold.key %}
-        _previous_key.{{ column }} is not null{{ ' and' if not loop.last }}
-        {% endfor %}
+    where {{ fold.key | each('_previous_key.{} is not null') | join(' and ') }}
 )
 {% if keys %}
 left semi join {{ keys }} using ({{ fold.key_list }})
@@ -80,7 +72,7 @@ left semi join (select _digest from {{ keys or changes }}) using (_digest)
 {% macro set_less_deletes(fold, deletes) %}
 select
     _digest,
-    {{ parts.no_columns(fold.columns) | indent }}
+    {{ fold.columns | each('null as {}') | lines_with_commas | indent }}
     _operation,
     {{ parts.known_time() | indent }} as _occurred_at,
     {{ parts.known_time() | indent }} as _lh_guard_time,
@@ -105,12 +97,9 @@ where _namespace = {{ fold.namespace | literal }}
 {% if fold.several_sources and has_truncates %}
 union all
 select distinct
-    {% for column in fold.key %}
-    events.{{ column }},
-    {% endfor %}
-    {% for column in fold.columns %}
-    {{ 'truncates._source' if column == '`_source`' else 'null' }} as {{ column }},
-    {% endfor %}
+    {{ fold.key | each('events.{}') | join(', ') }},
+    truncates._source as `_source`,
+    {{ fold.values | each('null as {}') | lines_with_commas | indent }}
     'truncate' as _operation,
     truncates._lh_time as _occurred_at,
     truncates._lh_time as _lh_guard_time,
@@ -176,13 +165,8 @@ where scope = {{ ('aerospike:' ~ namespace) | literal }}
 #}
 {% macro row_steps(fold, changes) %}
 {% set columns = 'struct(' ~ fold.row_columns | join(', ') ~ ')' %}
-{% set previous %}
-struct(
-{%- for column in fold.row_columns %}
-{{ '_previous_key.' if column != '`_source`' }}{{ column }}{{ ', ' if not loop.last }}
-{%- endfor %}
-)
-{%- endset %}
+{% set previous = (['`_source`'] if fold.several_sources else [])
+    + (fold.values | reject('in', fold.beside) | each('_previous_key.{}')) %}
 select
     step.*,
     md5({{ parts.exact_json('step._lh_columns') | indent }}) as _row,
@@ -198,7 +182,7 @@ from {{ changes }} as changes
                 if(
                     _operation = 'delete',
                     {{ columns }},
-                    if(_previous_key is null, null, {{ previous }})
+                    if(_previous_key is null, null, struct({{ previous | join(', ') }}))
                 ) as _lh_columns,
                 -1 as _lh_step
             ),

@@ -7,7 +7,7 @@
 #}
 {% set is_judged = "metadata <=> '{\"compacted\":true}'" %}
 select
-    {{ payload_parts.event_columns | join(', ') }},
+    {{ event_columns | join(', ') }},
     if({{ is_judged }}, 'tombstone', null) as added_by,
     {{ taken.condition }} and not {{ is_judged }} as is_taken,
     1 as events,

@@ -16,7 +16,7 @@ with fresh as (
     union all
     select
         _digest,
-        {{ parts.no_columns(fold.columns) | indent(8) }}
+        {{ fold.columns | each('null as {}') | lines_with_commas | indent(8) }}
         'delete' as _operation,
         _occurred_at,
         _occurred_at as _lh_guard_time,
@@ -48,7 +48,7 @@ union all
 select * from {{ known }} as known
 left semi join {{ misplaced }} using ({{ fold.key_list }})
 left anti join {{ log }} as log
-    on {{ parts.equal('log', 'known', fold.key) }} and {{ parts.is_same_event(
+    on {{ fold.key | each('log.{} = known.{}') | join(' and ') }} and {{ parts.is_same_event(
         'log._position', 'known._position'
     ) }}
 {% endif %}

@@ -31,4 +31,4 @@ on
     and target._position.offset = source._position.offset
     and target._position.event_index = source._position.event_index
 when matched and {{ parts.columns_differ(filled) }} then update set
-    {{ parts.set_columns(filled) | indent }}
+    {{ filled | each('{} = source.{}') | lines | indent }}

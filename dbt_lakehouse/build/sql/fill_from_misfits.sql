@@ -50,4 +50,4 @@ using (
 ) as source
 on target._position = source._position and size(target._misfits) > 0
 when matched and {{ parts.columns_differ(changed) }} then update set
-    {{ parts.set_columns(changed) | indent }}
+    {{ changed | each('{} = source.{}') | lines | indent }}

@@ -14,23 +14,14 @@ merge into {{ table }} as target
 using (
     with placeless as (
         select distinct
-            _position.topic,
-            _position.partition
-            {%- for column in key %},
-            {{ column }}
-            {%- endfor %}
-
+            {{ (['_position.topic', '_position.partition'] + key) | join(', ') }}
         from {{ own }}
         where {{ says_none('_position.source') }}
     ),
 
     places as (
         select
-            _position.*
-            {%- for column in key %},
-            {{ column }}
-            {%- endfor %}
-
+            {{ (['_position.*'] + key) | join(', ') }}
         from {{ own }}
     ),
 

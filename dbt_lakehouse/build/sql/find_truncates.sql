@@ -47,9 +47,7 @@ chosen as (
 select
     _source as source,
     struct(
-        {% if fold.order_by %}
-        chosen._position.source as source,
-        {% endif %}
+        {{ 'chosen._position.source as source,' if fold.order_by }}
         chosen._position.topic as topic,
         chosen._position.partition as partition,
         chosen._position.offset as offset,

@@ -35,14 +35,11 @@
 {% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_lh_is_state']
     + ([] if fills else fold.columns) %}
 {% set truncated = truncates and not fold.several_sources %}
-{% set applied = '_lh_in_time' %}
-{% if fold.takes_late %}
-{% set applied = '_lh_is_since_truncate' if truncated else 'true' %}
-{% endif %}
+{% set since_truncate = '_lh_is_since_truncate' if truncated else 'true' %}
+{% set applied = since_truncate if fold.takes_late else '_lh_in_time' %}
 {% set start = '(select max_by(_lh_time, _position) from truncates)' %}
 {% set is_insert = "_operation = 'insert' and not _lh_is_state" %}
-{% set said = fold.hashable_columns | join(', ') or '_occurred_at' %}
-{% set row_hash = 'xxhash64(' ~ said ~ ')' %}
+{% set row_hash = 'xxhash64(' ~ (fold.hashable_columns | join(', ') or '_occurred_at') ~ ')' %}
 {% set newest_before %}
 {{ 'greatest(' if truncated }}max(_lh_guard_time) over (
             partition by {{ fold.key_list }}
@@ -169,15 +166,14 @@ folded as (
 states as (
     select
         {{ fold.key_list }},
-        {% for column in fold.columns %}
         {% if not fills %}
-        _row.{{ column }},
+        {{ fold.columns | each('_row.{}') | lines_with_commas | indent(8) }}
         {% elif fold.ends_lives %}
-        if({{ column }}.place < _lh_last_life, null, {{ column }}.value) as {{ column }},
+        {{ fold.columns | each('if({}.place < _lh_last_life, null, {}.value) as {}')
+            | lines_with_commas | indent(8) }}
         {% else %}
-        {{ column }}.value as {{ column }},
+        {{ fold.columns | each('{}.value as {}') | lines_with_commas | indent(8) }}
         {% endif %}
-        {% endfor %}
         _row._occurred_at,
         _max_occurred_at,
         _row._position,
@@ -202,6 +198,4 @@ states as (
 
 select {{ columns | join(', ') }}
 from states
-{% if only_live %}
-where _lh_live
-{% endif %}
+{{ 'where _lh_live' if only_live }}

@@ -1,6 +1,6 @@
 {#
   Remove the states of keys that the log does not have, or no longer has. It is separate from the
-  MERGE of remember_absent_keys.sql, whose condition would then cover all tables' states and so
+  MERGE of reset_absent_keys.sql, whose condition would then cover all tables' states and so
   conflict with their models.
 
   Arguments:

@@ -14,11 +14,7 @@
 {# Steps of change_log, from `decoded` to `typed`. #}
 {% macro steps(log) %}
 {% set row = 'partition by topic, source_database, source_schema, source_table, record_key' %}
-{% set values %}
-{% for column in log.key %}
-`value_{{ column }}`{{ ', ' if not loop.last }}
-{%- endfor %}
-{% endset %}
+{% set values = log.key | each('`value_{}`') | join(', ') %}
 {% set place = 'change._lh_source_place' if 'order_by' in log %}
 {% set new_key = 'partition by change._lh_has_other_key, ' ~ values %}
 before_each as (
@@ -69,39 +65,32 @@ placed as (
 keyed as (
     select
         * except ({{ values }}),
-        {% for column in log.key %}
-        if(is_apart, null, `value_{{ column }}`) as `value_{{ column }}`{{ ',' if not loop.last }}
-        {% endfor %}
+        {{ log.key | each('if(is_apart, null, `value_{}`) as `value_{}`') | lines | indent(8) }}
     from placed
 ),
 
 typed as (
     select
         *,
-        {{ previous_key(log) | indent(8) }} as previous_key
+        case
+            when
+                operation = 'update'
+                and not is_apart
+                and (
+                    {% for spec in log.columns if spec.column in log.key %}
+                    not {{ value_before(spec) | indent(20) }} <=> `value_{{ spec.column }}`
+                    {{- ' or' if not loop.last }}
+                    {% endfor %}
+                )
+                then named_struct(
+                    {% for spec in log.columns if spec.column in log.key %}
+                    {{ spec.column | literal }},
+                    {{ value_before(spec) | indent(20) }}{{ ',' if not loop.last }}
+                    {% endfor %}
+                )
+        end as previous_key
     from keyed
 ),
-{%- endmacro %}
-
-{# The key that an update has replaced. #}
-{% macro previous_key(log) %}
-case
-    when
-        operation = 'update'
-        and not is_apart
-        and (
-            {% for spec in log.columns if spec.column in log.key %}
-            not {{ value_before(spec) | indent(12) }} <=> `value_{{ spec.column }}`
-            {{- ' or' if not loop.last }}
-            {% endfor %}
-        )
-        then named_struct(
-            {% for spec in log.columns if spec.column in log.key %}
-            {{ spec.column | literal }},
-            {{ value_before(spec) | indent(12) }}{{ ',' if not loop.last }}
-            {% endfor %}
-        )
-end
 {%- endmacro %}
 
 {#
@@ -145,11 +134,7 @@ filter(
 )
 || filter(
     change._misfits,
-    misfit -> misfit.column not in (
-        {%- for column in log.key %}
-        {{- column | literal }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    )
+    misfit -> misfit.column not in ({{ log.key | map('literal') | join(', ') }})
     and not (
         change._key_update.key_before is null
         and misfit.text = {{ unavailable }}

@@ -2,19 +2,9 @@
   The rows that a query has found, to select from.
 
   Arguments:
-      query: the query.
-      found: its rows, of texts and numbers, by their columns; none for a relation without rows.
+      columns: their names.
+      rows: the rows, of SQL by these names; at least one.
 #}
-{% if found %}
 (select * from values
-    {% for row in found %}
-    (
-        {%- for value in row.values() -%}
-        {{ value | literal if value is string else value }}{{ ', ' if not loop.last }}
-        {%- endfor -%}
-    ){{ ',' if not loop.last }}
-    {% endfor %}
-    as found ({{ found[0] | join(', ') }}))
-{% else %}
-({{ query }} limit 0)
-{% endif %}
+    {{ rows | tuples(*columns) | lines | indent }}
+    as found ({{ columns | join(', ') }}))

@@ -10,25 +10,15 @@
 
   Arguments:
       fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
-      log: the change log, to select from.
-      deletes: for a namespace, the deletes without a set; else none.
-      keys: a relation with the key columns, or none for all.
-      events: a relation of the events to fold instead of the log's, as of
-          event_parts.log_events, or none; the log is then read for truncates only.
+      log: the change log, to select from; it is read for truncates only.
+      events: SQL of the events to fold, as of event_parts.all_events.
       as_of: the moment at which rows expire, as text.
 #}
 {% set up_to_now = 'over (partition by ' ~ fold.key_list ~ ' order by _lh_rank)' %}
 {% set columns = fold.history_columns %}
 {% set tracked = parts.exact_json('struct(' ~ (fold.track_columns or []) | join(', ') ~ ')') %}
-{% set to_fold %}
-{% if events %}
-select * from {{ events }}
-{%- else %}
-{{ event_parts.all_events(fold, log, deletes, keys) }}
-{%- endif %}
-{% endset %}
 with
-{{ ordered_parts.ranked(fold, log, to_fold) }},
+{{ ordered_parts.ranked(fold, log, events) }},
 
 begun as (
     select
@@ -150,9 +140,7 @@ versions as (
 final as (
     select
         {{ fold.key_list }},
-        {% for column in columns %}
-        _lh_last.{{ column }},
-        {% endfor %}
+        {{ columns | each('_lh_last.{}') | lines | indent(8) }},
         valid_from,
         _lh_last.valid_to,
         _lh_last.valid_to is null as is_current

@@ -32,11 +32,7 @@ expected as (
             {{ fold.order_by_source_time | lower }},
             unix_micros(timestamp '{{ built_as_of }}'),
             {% if fold.track_columns %}
-            array(
-                {%- for column in fold.track_columns %}
-                {{- fold.columns.index(column) }}{{ ', ' if not loop.last }}
-                {%- endfor %}
-            )
+            array({{ fold.tracked_places | join(', ') }})
             {%- else %}
             cast(null as array<int>)
             {%- endif %}
@@ -60,9 +56,7 @@ history as (
 )
 
 select
-    {% for column in fold.key %}
-    coalesce(expected.{{ column }}, history.{{ column }}) as {{ column }},
-    {% endfor %}
+    {{ fold.key | each('coalesce(expected.{}, history.{}) as {}') | lines | indent }},
     coalesce(expected._lh_version.position, history._lh_version.position) as _position,
     case
         when history._lh_version is null then 'missing in the history'
@@ -72,10 +66,8 @@ select
 from expected
 full join history
     on
-        {% for column in fold.key %}
-        expected.{{ column }} = history.{{ column }} and
-        {% endfor %}
-        expected._lh_version.position <=> history._lh_version.position
+        {{ fold.key | each('expected.{} = history.{}') | join(' and ') }}
+        and expected._lh_version.position <=> history._lh_version.position
 where
     not coalesce(history._lh_is_consistent, false)
     or expected._lh_version is null
@@ -87,9 +79,7 @@ where
     )
 union all
 select
-    {% for column in fold.key %}
-    coalesce(gold.{{ column }}, history.{{ column }}),
-    {% endfor %}
+    {{ fold.key | each('coalesce(gold.{}, history.{})') | lines | indent }},
     null,
     case
         when history.is_current is null then 'is in the gold table and has no current version'
@@ -98,7 +88,7 @@ select
     end
 from {{ reference_parts.rows_of_keys(gold, keys, fold.key) }} as gold
 full join (select * from {{ rows | indent }} where is_current) as history
-    on {{ parts.equal('gold', 'history', fold.key) | indent(8) }}
+    on {{ fold.key | each('gold.{} = history.{}') | join(' and ') | indent(8) }}
 {% if has_own_rests %}
 left join {{ log }} as changes on gold._position = changes._position
 {% endif %}

@@ -35,4 +35,4 @@ select
     firsts._lh_first_position is not null and known._lh_known_time is null as _lh_unknown
 from firsts
 {{ 'full' if fold.namespace else 'left' }} join {{ known }} as known
-    on {{ parts.equal('firsts', 'known', fold.key) }}
+    on {{ fold.key | each('firsts.{} = known.{}') | join(' and ') }}

@@ -5,14 +5,6 @@
 concat_ws(':', _position.partition, _position.offset, _position.event_index, _position.topic)
 {%- endmacro %}
 
-{# The condition that a relation has the old key of another. #}
-{% macro has_old_key(key, relation, update) %}
-{% for column in key %}
-{{ relation }}.{{ column }} = {{ update }}._key_update.key_before.{{ column }}
-{{- ' and ' if not loop.last }}
-{%- endfor %}
-{%- endmacro %}
-
 {#
   A known value, with its text if that does not fit the column; a value of another row; or, with
   neither, an unknown value.

@@ -13,7 +13,7 @@ left anti join (
     select {{ key_list }}
     from {{ log }} as log
     left semi join {{ known }} as known
-        on {{ parts.equal('log', 'known', key) }} and {{ parts.is_same_event(
+        on {{ key | each('log.{} = known.{}') | join(' and ') }} and {{ parts.is_same_event(
             'log._position', 'known._position'
         ) }}
 ) using ({{ key_list }})

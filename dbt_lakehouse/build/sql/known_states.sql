@@ -31,12 +31,9 @@ absent as (
 )
 
 select
-    {% for column in fold.key %}
-    unsettled.{{ column }},
-    {% endfor %}
-    {% for column in fold.columns %}
-    {{ 'gold.' ~ column if column in columns else 'null as ' ~ column }},
-    {% endfor %}
+    {{ fold.key | each('unsettled.{}') | lines | indent }},
+    {{ columns | each('gold.{}') | lines_with_commas | indent }}
+    {{ fold.columns | reject('in', columns) | each('null as {}') | lines_with_commas | indent }}
     if(gold._position is null, 'delete', 'upsert') as _operation,
     gold._occurred_at,
     if(
@@ -55,7 +52,7 @@ left join (
     left semi join {{ keys }} using ({{ fold.key_list }})
     where {{ parts.is_in_key_ranges(fold.key[0], ranges) }}
 ) as gold
-    on {{ parts.equal('unsettled', 'gold', fold.key) }}
+    on {{ fold.key | each('unsettled.{} = gold.{}') | join(' and ') }}
 left join absent on gold._position is null and unsettled._lh_record_key = absent._lh_record_key
 where
     coalesce(gold._position, absent.newest.position) is not null

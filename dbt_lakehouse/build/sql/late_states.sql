@@ -2,15 +2,11 @@
   Whether a state may have an event that is older than the known state of its key (fold.Newest).
 
   Arguments:
-      newest: the newest known place and time, or none. It is also none for a log that its source
-          orders, in which a later log time proves nothing.
+      newest: the newest known place and time.
       horizon: the purge horizon, as text, or none.
       truncates: the relation of the truncates of a log of several source tables, if there are any:
           the rows that one deletes depend on their source table.
 #}
-{% if not newest %}
-true
-{%- else %}
 {{ '(' if truncates }}not coalesce(
     unix_micros(_lh_first_position.log_time)
     {{ '> ' ~ newest.log_time if newest.log_time is not none else 'is not null' }}
@@ -25,5 +21,4 @@ true
 )
 {%- if truncates %}
  or _lh_first_position < (select max(_position) from {{ truncates }}))
-{%- endif %}
 {%- endif %}

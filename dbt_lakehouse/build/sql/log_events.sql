@@ -19,7 +19,5 @@ select
     {{ head | join(',\n    ') }},
     change
 from {{ events }}
-{% if not loop.last %}
-union all
-{% endif %}
+{{ 'union all' if not loop.last }}
 {% endfor %}

@@ -3,8 +3,8 @@
 
   Arguments:
       payloads: the new rows of bronze.
-      carried: the last log times of earlier runs, a list of {topic, partition, log_time} as SQL,
-          for partitions whose payloads all come behind them.
+      given: SQL of the log times that earlier runs have given, as of carried_log_times and
+          given_log_times; none if there are none.
       earlier: a relation of the log times of earlier payloads in the other partitions: of each
           partition the last one before the new payloads, and all behind that; none if there are
           none.
@@ -45,26 +45,9 @@ earlier_events as (
 ),
 
 {% endif %}
-{% if carried or earlier %}
+{% if given %}
 given as (
-    {% if carried %}
-    select
-        carried.topic,
-        carried.partition,
-        cast(-1 as bigint) as offset,
-        carried.log_time as given_log_time
-    from {{ parts.values_of(carried, ['topic', 'partition', 'log_time'], 'carried') | indent }}
-    {{ 'union all' if earlier }}
-    {% endif %}
-    {% if earlier %}
-    select
-        topic,
-        partition,
-        offset,
-        max(log_time) as given_log_time
-    from earlier_events
-    group by topic, partition, offset
-    {% endif %}
+    {{ given | indent }}
 ),
 
 {% endif %}
@@ -77,7 +60,7 @@ timeline as (
         timestamp,
         cast(null as timestamp) as given_log_time
     from payloads
-    {% if carried or earlier %}
+    {% if given %}
     union all
     select
         topic,

@@ -8,9 +8,6 @@
 #}
 merge into {{ table }} as target
 using ({{ rows }}) as source
-on
-    {% for column in key %}
-    target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
-    {% endfor %}
+on {{ key | each('target.{} <=> source.{}') | join(' and ') }}
 when matched then update set *
 when not matched then insert *

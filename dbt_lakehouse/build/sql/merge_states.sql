@@ -9,35 +9,17 @@
       ranges: the ranges of their keys (parts.is_in_key_ranges).
       leaves: whether any event may leave columns unchanged; a known state is then folded with its
           values.
-      refolded: whether keys were folded from their whole log; columns can then change though the
-          last event is the same.
       truncated: whether the log has a truncate; its time then counts for the rows behind it.
       out_of_order: whether rows that stay as they are have an event before their own, which may
           have happened later.
 #}
-{% set is_later %}
-source._lh_is_state and not target._max_occurred_at <=> source._max_occurred_at
-{%- endset %}
-{% set is_changed %}
-{% if refolded %}
-{{ 'not source._lh_is_state and ' if not leaves }}(
-        target._position <> source._position
-        or not target._max_occurred_at <=> source._max_occurred_at
-        {% if fold.columns %}
-        or {{ parts.columns_differ(fold.columns) | indent(8) }}
-        {% endif %}
-    )
-{%- else %}
 {# Only the key of the table's columns, if possible: Spark shuffles all rows that are near, and
    reads a struct value by value. #}
+{% set is_changed %}
 not source._lh_is_state
-{%- if leaves and truncated %}
- or not target._max_occurred_at <=> source._max_occurred_at
-{%- endif %}
-{%- endif %}
-{% endset %}
+{{ 'or not target._max_occurred_at <=> source._max_occurred_at' if leaves and truncated }}
+{%- endset %}
 {{ parts.merge_rows(
     table, states, fold.key, fold.gold_columns, '_lh_live', is_changed,
-    parts.is_in_key_ranges('target.' ~ fold.key[0], ranges),
-    is_later if out_of_order else none
+    parts.is_in_key_ranges('target.' ~ fold.key[0], ranges), out_of_order
 ) }}

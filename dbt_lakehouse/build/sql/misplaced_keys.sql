@@ -1,26 +1,16 @@
 {#
-  Keys with an event that belongs before their known state, and the keys that are to be folded
-  again anyway.
+  Keys with an event that belongs before their known state.
 
   Arguments:
       fold: the Fold.
-      states: the relation of the new events' states, or none to leave them out.
-      deletes: SQL as of event_parts.remembered_deletes, or none.
+      first: SQL of the first new events of each key, as of first_events.
       known, unsettled: relations of the known states, and of the keys that were looked up.
       horizon: the purge horizon, as text, or none.
-      refolded: a relation of keys, or none.
       last_decides: whether an event before a known state makes no difference.
 #}
-{% if states or deletes %}
 select distinct {{ fold.key_list }}
 from (
-    {% if states %}
-    select {{ fold.key_list }}, _lh_first_position, _lh_first_time from {{ states }}
-    {{ 'union all' if deletes }}
-    {% endif %}
-    {% if deletes %}
-    select _digest, _position, _occurred_at from ({{ deletes }}) where _lh_is_new
-    {% endif %}
+    {{ first | indent }}
 ) as fresh ({{ fold.key_list }}, _lh_first_position, _lh_first_time)
 {{ 'left' if horizon or fold.order_by else 'inner' }} join (
     select
@@ -37,9 +27,7 @@ where
     -- The log has its place by now (source_places.py).
     or _lh_first_position.source is null
     {% endif %}
-    {% if fold.takes_late %}
-    or _lh_first_time < _lh_known_time
-    {% endif %}
+    {{ 'or _lh_first_time < _lh_known_time' if fold.takes_late }}
     {% if fold.ends_lives %}
     -- Absent for its expiry, the row has columns that an event from before that leaves as they
     -- were.
@@ -59,10 +47,3 @@ where
         {% endif %}
     )
     {% endif %}
-{% endif %}
-{% if refolded %}
-{{ 'union' if states or deletes }}
-select distinct {{ fold.key_list }} from {{ refolded }}
-{% elif not (states or deletes) %}
-select {{ fold.key_list }} from {{ unsettled }} where false
-{% endif %}

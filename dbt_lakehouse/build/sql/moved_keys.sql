@@ -9,11 +9,7 @@
       truncates: SQL of moved_truncates.sql.
 #}
 {% for relation in ('', '_previous_key.') %}
-select
-    {%- for column in key %}
-    {{ relation ~ column }}{{ ',' if not loop.last }}
-    {%- endfor %}
-
+select {{ key | each(relation ~ '{}') | join(', ') }}
 from {{ log }}
 where
     _position.source like '% !'

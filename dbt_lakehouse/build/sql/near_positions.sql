@@ -8,7 +8,4 @@
 {% for each in places %}
 ({{ parent }}topic = {{ each.topic | literal }} and {{ parent }}partition = {{ each.partition }}
 and {{ parent }}offset between {{ each.first }} and {{ each.last }}){{ ' or' if not loop.last }}
-{% else %}
-{# In parentheses, `where (false)` would be a name for the table. #}
-false
 {% endfor %}

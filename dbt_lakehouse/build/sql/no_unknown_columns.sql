@@ -22,9 +22,7 @@ unknown as (
     from images
     where
         size(array_except(json_object_keys(image), {{ known }})) > 0
-        {% if has_whole_image %}
-        and false
-        {% endif %}
+        {{ 'and false' if has_whole_image }}
 )
 
 select

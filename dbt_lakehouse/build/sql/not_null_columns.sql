@@ -7,7 +7,4 @@
 #}
 select {{ columns | join(', ') }}
 from {{ rows }}
-where
-    {% for column in columns %}
-    {{ column }} is null{{ ' or' if not loop.last }}
-    {% endfor %}
+where {{ columns | each('{} is null') | join(' or ') }}

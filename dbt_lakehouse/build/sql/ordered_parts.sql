@@ -119,7 +119,7 @@ events as (
     union all
     select
         {{ fold.key_list }},
-        {{ parts.no_columns(fold.columns) | indent(8) }}
+        {{ fold.columns | each('null as {}') | lines_with_commas | indent(8) }}
         'delete' as _operation,
         _lh_end._lh_time as _occurred_at,
         _lh_end._lh_time as _lh_guard_time,

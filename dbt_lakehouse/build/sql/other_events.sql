@@ -28,9 +28,7 @@ timed as (
             else 'decoded.timestamp'
         }} as log_time,
         decoded.format,
-        {% for column in event_fields[1:] %}
-        decoded.{{ column }},
-        {% endfor %}
+        {{ event_fields[1:] | each('decoded.{}') | lines | indent(8) }},
         cast(null as string) as added_by,
         decoded.is_taken,
         decoded.events,

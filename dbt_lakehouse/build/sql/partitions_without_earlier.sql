@@ -8,7 +8,9 @@
 select
     late.topic,
     late.partition
-from {{ parts.values_of(between, ['topic', 'partition', 'first_offset'], 'late') }}
+from (
+    values {{ between | tuples('topic', 'partition', 'first_offset') | lines | indent }}
+) as late (topic, partition, first_offset)
 left anti join {{ earlier }} as earlier
     on
         late.topic = earlier.topic

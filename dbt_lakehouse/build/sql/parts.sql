@@ -36,23 +36,6 @@ to_json({{ struct }}, map(
 {{ exact_json('named_struct(' ~ fields ~ ')') }}
 {%- endmacro %}
 
-{#
-  A relation of values, to select from.
-
-  Arguments:
-      rows: mappings of names to SQL.
-      names: those of the columns.
-#}
-{% macro values_of(rows, names, alias) %}
-(
-    values
-    {% for row in rows %}
-    ({% for name in names %}{{ row[name] }}{{ ', ' if not loop.last }}{% endfor %})
-    {{- ',' if not loop.last }}
-    {% endfor %}
-) as {{ alias }} ({{ names | join(', ') }})
-{%- endmacro %}
-
 {# Whether an event leaves a column unchanged. #}
 {% macro is_unchanged(column) %}
 coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), false)
@@ -62,13 +45,6 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
 {% macro columns_differ(columns) %}
 {{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
 <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
-{%- endmacro %}
-
-{# The assignments of an update that copies columns. #}
-{% macro set_columns(columns) %}
-{% for column in columns %}
-{{ column }} = source.{{ column }}{{ ',\n' if not loop.last }}
-{%- endfor %}
 {%- endmacro %}
 
 {#
@@ -83,24 +59,22 @@ coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), 
       is_changed: SQL over target and source, whether an existing row has changed.
       is_near: SQL over target that holds for all rows with one of the keys, so that Spark can skip
           the others.
-      is_later: SQL over target and source, whether an unchanged row has only another
-          `_max_occurred_at`; none if none has.
+      has_later: whether a known state may have only another `_max_occurred_at`.
 #}
-{% macro merge_rows(
-    target, source, key, columns, is_there, is_changed, is_near, is_later=none
-) %}
+{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near, has_later=false) %}
 merge into {{ target }} as target
 using {{ source }} as source
 on
-    {% for column in key %}
-    target.{{ column }} <=> source.{{ column }} and
-    {% endfor %}
-    {{ is_near }}
+    {{ key | each('target.{} <=> source.{}') | join(' and ') }}
+    and {{ is_near }}
 when matched and not source.{{ is_there }} then delete
 when matched and ({{ is_changed }}) then update set
-    {{ set_columns(columns) | indent }}
-{% if is_later %}
-when matched and {{ is_later }} then update set
+    {{ columns | each('{} = source.{}') | lines | indent }}
+{% if has_later %}
+when matched
+    and source._lh_is_state
+    and not target._max_occurred_at <=> source._max_occurred_at
+then update set
     _max_occurred_at = source._max_occurred_at
 {% endif %}
 when not matched and source.{{ is_there }} then insert
@@ -124,27 +98,6 @@ true
 {%- endmacro %}
 
 {#
-  The condition that a value of a column to fill can't be in a table yet.
-
-  Arguments:
-      to_fill: the columns, quoted, with their previous types, none for a new one.
-      relation: the alias of a relation with the columns.
-#}
-{% macro is_to_be_filled(to_fill, relation) %}
-(
-    {% for name, old in to_fill.items() %}
-    {% set column = relation ~ '.' ~ name %}
-    {% if old is none %}
-    {{ column }} is not null
-    {%- else %}
-    not {{ column }} <=> try_cast({{ column }} as {{ old }})
-    {%- endif %}
-    {{ ' or' if not loop.last }}
-    {% endfor %}
-)
-{%- endmacro %}
-
-{#
   Whether a place lies behind the purge horizon. A place without a log time comes before all others.
 #}
 {% macro is_behind(horizon, position, time) %}
@@ -155,21 +108,10 @@ true
 )
 {%- endmacro %}
 
-{# The fields of a position that all logs have, and their values. #}
-{% macro _fields_of(position) %}
-'log_time', {{ position }}.log_time,
-'topic', {{ position }}.topic,
-'partition', {{ position }}.partition,
-'offset', {{ position }}.offset,
-'event_index', {{ position }}.event_index
-{%- endmacro %}
-
 {# A log position in the form of deleted_keys, which has the source's place beside it. #}
 {% macro remembered(position, by_source) %}
 {% if by_source %}
-if({{ position }} is null, null, named_struct(
-    {{ _fields_of(position) | indent }}
-))
+if({{ position }} is null, null, {{ payload_parts.event_position(position) }})
 {%- else %}
 {{ position }}
 {%- endif %}
@@ -177,29 +119,19 @@ if({{ position }} is null, null, named_struct(
 
 {# A position of deleted_keys in the form of the log. #}
 {% macro position(relation, by_source) %}
-{% set position = relation ~ '.position' %}
 {% if by_source %}
-named_struct(
-    'source', {{ relation }}.source_place,
-    {{ _fields_of(position) | indent }}
-)
+{{ payload_parts.event_position(relation ~ '.position', relation ~ '.source_place') }}
 {%- else %}
-{{ position }}
+{{ relation }}.position
 {%- endif %}
 {%- endmacro %}
 
 {# Whether two places are of the same event. Its place in its source's order may have changed. #}
 {% macro is_same_event(one, other) %}
-{% for name in ['topic', 'partition', 'offset', 'event_index'] %}
-{{ one }}.{{ name }} = {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
-{%- endfor %}
-{%- endmacro %}
-
-{# The join of a key's columns, and the condition that each of them has a value. #}
-{% macro equal(one, other, key) %}
-{% for column in key %}
-{{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
-{%- endfor %}
+{{ one }}.topic = {{ other }}.topic
+and {{ one }}.partition = {{ other }}.partition
+and {{ one }}.offset = {{ other }}.offset
+and {{ one }}.event_index = {{ other }}.event_index
 {%- endmacro %}
 
 {# Whether the row that an event finds has expired. #}
@@ -221,11 +153,4 @@ _operation <> 'truncate' or coalesce(
     )._source = _source,
     false
 )
-{%- endmacro %}
-
-{# Value columns of an event without values, each with a comma. #}
-{% macro no_columns(columns) %}
-{% for column in columns %}
-null as {{ column }},
-{% endfor %}
 {%- endmacro %}

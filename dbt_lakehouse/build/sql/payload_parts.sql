@@ -3,10 +3,6 @@
   selection of their events.
 #}
 
-{# The columns of an event. #}
-{% set event_columns = ['topic', 'partition', 'offset', 'timestamp', 'log_time', 'format']
-    + event_fields %}
-
 {#
   The wire format of a payload (first match wins), or null without a match. It reads the payload's
   topic, and also key, value and headers if an entry has a `when`.
@@ -54,11 +50,10 @@ end
     select * from (
         select
             payloads.*,
-            {% if input.log_times %}
-            coalesce(log_times.log_time, payloads.timestamp) as log_time,
-            {% else %}
-            payloads.timestamp as log_time,
-            {% endif %}
+            {{
+                'coalesce(log_times.log_time, payloads.timestamp)' if input.log_times
+                else 'payloads.timestamp'
+            }} as log_time,
             {{ format | indent(12) }} as format
         from {{ input.payloads }} as payloads
         {% if input.log_times %}
@@ -93,12 +88,6 @@ if(
 )
 {%- endmacro %}
 
-{# Whether the decoder of a payload's format reads its headers. #}
-{% macro reads_headers() %}
-format like 'debezium_unwrapped_%'
-or (format like 'debezium_%' and {{ names_other_key() }})
-{%- endmacro %}
-
 {#
   The arguments of `decode_payload`. Headers are passed to Python only if they may be read: for
   unwrapped rows, and for the two messages of a key update. All others would cost more than they are
@@ -111,19 +100,18 @@ or (format like 'debezium_%' and {{ names_other_key() }})
 #}
 {% macro message_of(format, headers=[]) %}
 format, key, value
-{%- if headers -%}
+{%- if headers or "'debezium_" in format -%}
 , if(
-    headers is not null and ({{ reads_headers() | indent(8) }}),
-    headers,
-    {{ headers_named(headers) | indent }}
-)
-{%- elif "'debezium_" in format -%}
-, if(
-    headers is not null and (
-        {{ reads_headers() | indent(8) }}
+    headers is not null
+    and (
+        format like 'debezium_unwrapped_%'
+        or (
+            format like 'debezium_%'
+            and {{ names_other_key() | indent(12) }}
+        )
     ),
     headers,
-    array()
+    {{ headers_named(headers) | indent if headers else 'array()' }}
 )
 {%- endif %}
 {%- endmacro %}
@@ -150,9 +138,7 @@ format, key, value
         payloads.offset,
         payloads.timestamp,
         payloads.format,
-        {% for column in more %}
-        payloads.{{ column }},
-        {% endfor %}
+        {{ more | each('payloads.{}') | lines_with_commas | indent(8) }}
         event.*
     from {{ payloads | indent }} as payloads
         lateral view inline({{ function }}(
@@ -197,26 +183,31 @@ format, key, value
 )
 {%- endmacro %}
 
-{#
-  Events that no payload contains itself, to select from.
-
-  Arguments:
-      headers: the names of headers, to have those of redriven payloads as `_lh_headers`. The other
-          events here have none.
-#}
-{% macro added(input, conditions, headers=[]) %}
-{% set events %}
+{# Events that no payload contains itself, to select from. #}
+{% macro added(input, conditions) %}
 (
     select * from {{ input.added or '(select * from ' ~ input.none ~ ' where false)' }}
     where {{ (['added_by is not null'] + conditions) | join(' and ') }}
 )
-{%- endset %}
-{% if headers and input.bronze is none %}
+{%- endmacro %}
+
+{# Events with an empty `_lh_headers`, to select from. #}
+{% macro without_headers(events) %}
 (
     select *, cast(array() as array<struct<key: string, value: binary>>) as _lh_headers
     from {{ events | indent }}
 )
-{%- elif headers %}
+{%- endmacro %}
+
+{#
+  Events with the headers of redriven payloads as `_lh_headers`, to select from.
+
+  Arguments:
+      events: a relation as of `added`. The other events there have none.
+      bronze: all payloads, to select from.
+      headers: the names of the headers.
+#}
+{% macro with_headers_of_redriven(events, bronze, headers) %}
 (
     select events.*, if(payloads._lh_headers is null, array(), payloads._lh_headers) as _lh_headers
     from {{ events | indent }} as events
@@ -227,7 +218,7 @@ format, key, value
             partition,
             offset,
             {{ headers_named(headers) | indent(12) }} as _lh_headers
-        from {{ input.bronze }}
+        from {{ bronze }}
         left semi join (
             select topic, partition, offset from {{ events | indent(12) }}
             where added_by = 'redrive'
@@ -239,33 +230,21 @@ format, key, value
             and events.offset = payloads.offset
             and events.added_by = 'redrive'
 )
-{%- else %}
-{{ events }}
-{%- endif %}
 {%- endmacro %}
 
 {#
-  The events of payloads, and the events that no payload contains itself, to select from.
+  All events of some relations, to select from.
 
   Arguments:
-      input: the input of the log, a LogInput.
-      payloads: as of payloads_to_read, none without topics.
-      format: the SQL of their format.
-      of_payloads, of_events: conditions that payloads meet, and that events meet.
+      relations: relations with the columns of an event.
 #}
-{% macro events_of(input, payloads, format, of_payloads, of_events) %}
+{% macro all_of(relations) %}
 (
-    {% if payloads %}
+    {% for events in relations %}
     select {{ event_columns | join(', ') }}
-    from {{ wanted(events_in(payloads, format, more=['log_time']), input, of_events) | indent }}
-    {% endif %}
-    {% if payloads and input.added is not none %}
-    union all
-    {% endif %}
-    {% if input.added is not none or not payloads %}
-    select {{ event_columns | join(', ') }}
-    from {{ added(input, of_payloads + of_events) | indent }}
-    {% endif %}
+    from {{ events | indent }}
+    {{ 'union all' if not loop.last }}
+    {% endfor %}
 )
 {%- endmacro %}
 

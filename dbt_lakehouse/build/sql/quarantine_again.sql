@@ -5,15 +5,18 @@
   Arguments:
       quarantine: the table.
 #}
-{% set columns = [
-    'topic', 'partition', 'offset', 'event_index', 'timestamp', 'format', 'error_code',
-    'error_detail'
-] %}
-insert into {{ quarantine }} ({{ columns | join(', ') }}, key, value)
+insert into {{ quarantine }} (
+    topic, partition, offset, event_index, timestamp, format, error_code, error_detail, key, value
+)
 select
-    {% for column in columns %}
-    event.{{ column }},
-    {% endfor %}
+    event.topic,
+    event.partition,
+    event.offset,
+    event.event_index,
+    event.timestamp,
+    event.format,
+    event.error_code,
+    event.error_detail,
     payload.key,
     payload.value
 from redrive_events as event

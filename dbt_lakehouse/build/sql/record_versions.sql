@@ -35,9 +35,8 @@ using (
 ) as source
 on
     source._lh_is_end
-    {% for column in key + ['valid_from', 'recorded_from'] %}
-    and target.{{ column }} <=> source.{{ column }}
-    {% endfor %}
+    and {{ (key + ['valid_from', 'recorded_from'])
+        | each('target.{} <=> source.{}') | join(' and ') }}
     and target.recorded_to is null
 -- Two runs of one moment: it was believed for no time.
 when matched and target.recorded_from >= {{ now }} then delete

@@ -3,9 +3,9 @@
 {# Whether two rows have the same error of a payload that can't be decoded. #}
 {% macro same_error(one, other) %}
 {{ other }}.operation = 'invalid'
-{%- for column in ['format', 'error_code', 'error_detail'] %}
- and {{ one }}.{{ column }} <=> {{ other }}.{{ column }}
-{%- endfor %}
+and {{ one }}.format <=> {{ other }}.format
+and {{ one }}.error_code <=> {{ other }}.error_code
+and {{ one }}.error_detail <=> {{ other }}.error_detail
 {%- endmacro %}
 
 {# Whether a column has one of some values; without any, it always holds. #}

@@ -49,9 +49,7 @@ with log as (
     select * from {{ log }}
     where
         _operation <> 'truncate'
-        {% for column in fold.key %}
-        and {{ column }} is not null
-        {% endfor %}
+        and {{ fold.key | each('{} is not null') | join(' and ') }}
 )
 
 select

@@ -3,7 +3,7 @@
 
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.
-      truncates: fold.Truncate, at least one.
+      truncates: as of truncates.
       by_source: whether the log is ordered by its source.
       replaces: whether to replace older and newer ones: a remembered one has got another place.
       as_of: the moment of the run.
@@ -18,10 +18,7 @@ using (
     from (
         select record_key, max(struct(place, time)) as newest
         from values
-            {% for each in truncates %}
-            ({{ each.source | literal }}, {{ each.position }}, {{ each.time }})
-            {{- ',' if not loop.last }}
-            {% endfor %}
+            {{ truncates | tuples('source', 'position', 'time') | lines | indent(12) }}
             as truncates (record_key, place, time)
         group by record_key
     )

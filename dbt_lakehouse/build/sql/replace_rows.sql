@@ -16,10 +16,7 @@
     from {{ own }} as own
     left semi join {{ touched }} using ({{ touched_by | join(', ') }})
     left anti join {{ folded }} as folded
-        on
-            {% for column in identity %}
-            folded.{{ column }} <=> own.{{ column }}{{ ' and' if not loop.last }}
-            {% endfor %}
+        on {{ identity | each('folded.{} <=> own.{}') | join(' and ') }}
 )
 {%- endset %}
 {{ parts.merge_rows(

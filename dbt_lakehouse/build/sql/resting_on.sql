@@ -12,4 +12,4 @@ select _lh_place from {{ updates }} as updates
 left semi join (
     select * from {{ updates }} left semi join {{ resting }} using (_lh_place)
 ) as others
-    on {{ key_update_parts.has_old_key(key, 'others', 'updates') }}
+    on {{ key | each('others.{} = updates._key_update.key_before.{}') | join(' and ') }}

@@ -17,7 +17,7 @@ union
 select _lh_place from {{ updates }} as updates
 left semi join {{ news }} as news
     on
-        {{ key_update_parts.has_old_key(key, 'news', 'updates') }}
+        {{ key | each('news.{} = updates._key_update.key_before.{}') | join(' and ') }}
         {% if by_source %}
         -- A later event is one of the next row of that key.
         and coalesce(news._position.source <= updates._position.source, true)

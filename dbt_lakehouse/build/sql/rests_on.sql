@@ -8,11 +8,7 @@
 #}
 select
     _lh_place,
-    coalesce(
-        {% for column in columns %}
-        {{ column }}.rests_on{{ ',' if not loop.last }}
-        {% endfor %}
-    ) as rests_on,
+    coalesce({{ columns | each('{}.rests_on') | join(', ') }}) as rests_on,
     array_remove(
         array(
             {% for column in columns %}
@@ -23,7 +19,4 @@ select
         ''
     ) as columns
 from {{ found }}
-where
-    {% for column in columns %}
-    {{ column }}.rests_on is not null{{ ' or' if not loop.last }}
-    {% endfor %}
+where {{ columns | each('{}.rests_on is not null') | join(' or ') }}

@@ -1,13 +1,11 @@
 {#
-  The properties clause of a new table, empty without properties.
+  The properties clause of a new table.
 
   Arguments:
-      properties: the values by their names.
+      properties: the values by their names; at least one.
 #}
-{% if properties %}
 tblproperties (
     {% for name, value in properties.items() %}
     {{ name | literal }} = {{ value | literal }}{{ ',' if not loop.last }}
     {% endfor %}
 )
-{% endif %}

@@ -33,11 +33,9 @@ using (
     known as (
         select
             found._lh_place,
-            {% for column in columns %}
-            if(
-                found.{{ column }}.rests_on is null, found.{{ column }}, of_others.{{ column }}
-            ) as {{ column }}{{ ',' if not loop.last }}
-            {% endfor %}
+            {{ columns
+                | each('if(found.{}.rests_on is null, found.{}, of_others.{}) as {}')
+                | lines | indent(12) }}
         from {{ found }} as found
         left join of_others on found._lh_place = of_others._lh_place
     ),
@@ -100,4 +98,4 @@ on
     target._key_update.key_before.{{ key[0] }} is not null
     and target._position = source._position
 when matched and {{ parts.columns_differ(changed) }} then update set
-    {{ parts.set_columns(changed) | indent }}
+    {{ changed | each('{} = source.{}') | lines | indent }}

@@ -15,7 +15,5 @@ where exists (
     from {{ new }} as changes
     where
         _operation = 'truncate'
-        {% if fold.several_sources %}
-        and changes._source = own._source
-        {% endif %}
+        {{ 'and changes._source = own._source' if fold.several_sources }}
 )

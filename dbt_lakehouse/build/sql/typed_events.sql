@@ -16,10 +16,6 @@ select
         before,
         after,
         {{ record_key }},
-        metadata
-        {%- if has_headers %},
-        _lh_headers
-        {%- endif %}
-
+        metadata{{ ', _lh_headers' if has_headers }}
     ) as change
 from {{ events }}

@@ -13,10 +13,5 @@ where
     topic not in (
         select topic from {{ events }} where operation not in ('invalid', 'tombstone')
     )
-    {% for topic in decoded %}
-    and topic <> {{ topic | literal }}
-    {% endfor %}
-    {% for topic in known %}
-    and topic <> {{ topic | literal }}
-    {% endfor %}
+    {{ (decoded + known) | map('literal') | each('and topic <> {}') | join('\n    ') }}
 group by topic

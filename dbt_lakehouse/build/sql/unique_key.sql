@@ -11,6 +11,4 @@ from {{ reference_parts.rows_of_keys(gold, keys, key) }}
 group by {{ key | join(', ') }}
 having
     count(*) > 1
-    {% for column in key %}
-    or {{ column }} is null
-    {% endfor %}
+    or {{ key | each('{} is null') | join(' or ') }}

@@ -2,26 +2,10 @@
   The distinct keys whose known states are looked up.
 
   Arguments:
-      key: the columns.
-      states: the relation of the new events' states, or none to leave out their keys.
-      is_late: SQL for the states that may be late, or none for all.
-      hit_by_others: SQL of keys, or none.
-      refolded: a relation of keys, or none.
+      keys: SQL of the keys.
+      may_repeat: whether a key may occur more than once among them.
 #}
-select {{ 'distinct ' if hit_by_others or refolded }}*
+select {{ 'distinct ' if may_repeat }}*
 from (
-    {% if states %}
-    select {{ key | join(', ') }} from {{ states }}
-    {% if is_late %}
-    where {{ is_late }}
-    {% endif %}
-    {{ 'union all' if hit_by_others or refolded }}
-    {% endif %}
-    {% if hit_by_others %}
-    {{ hit_by_others }}
-    {{ 'union all' if refolded }}
-    {% endif %}
-    {% if refolded %}
-    select {{ key | join(', ') }} from {{ refolded }}
-    {% endif %}
+    {{ keys | indent }}
 )

@@ -23,9 +23,7 @@ deletes as (
 
 probes as (
     select
-        {% for column in key %}
-        updates._key_update.key_before.{{ column }},
-        {% endfor %}
+        {{ key | each('updates._key_update.key_before.{}') | lines | indent(8) }},
         updates._lh_place,
         coalesce(
             if(
@@ -41,7 +39,7 @@ probes as (
     from updates
     left join deletes
         on
-            {{ key_update_parts.has_old_key(key, 'deletes', 'updates') }}
+            {{ key | each('deletes.{} = updates._key_update.key_before.{}') | join(' and ') }}
             and deletes._key_update.id = updates._key_update.id
             and deletes._key_update.change <=> updates._key_update.change
     group by updates._key_update, updates._lh_place, updates._position
@@ -66,7 +64,7 @@ events as (
     -- A truncate takes the row of every key away.
     select
         {{ key_list }},
-        {{ parts.no_columns(columns) | indent(8) }}
+        {{ columns | each('null as {}') | lines_with_commas | indent(8) }}
         _lh_place,
         'truncate' as _operation,
         _position,
@@ -149,7 +147,7 @@ placed as (
     union all
     select
         {{ key_list }},
-        {{ parts.no_columns(columns) | indent(8) }}
+        {{ columns | each('null as {}') | lines_with_commas | indent(8) }}
         _lh_place,
         null as _operation,
         _position,

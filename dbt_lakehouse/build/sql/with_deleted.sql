@@ -67,11 +67,9 @@ ends as (
 deleted as (
     select
         {{ fold.key_list }},
-        {% for column in fold.columns %}
-        if(
-            last_rows._position is null, _lh_end.{{ column }}, last_rows.{{ column }}
-        ) as {{ column }},
-        {% endfor %}
+        {{ fold.columns
+            | each('if(last_rows._position is null, _lh_end.{}, last_rows.{}) as {}')
+            | lines_with_commas | indent(8) }}
         -- What finds the row expired has deleted nothing.
         if(
             _lh_end is null or coalesce(last_rows._expires_at <= _lh_end._lh_time, false),
@@ -97,8 +95,6 @@ select
     _lh_by._occurred_at,
     _lh_newest_time as _max_occurred_at,
     _lh_by._position,
-    {% if fold.namespace %}
-    _expires_at,
-    {% endif %}
+    {{ '_expires_at,' if fold.namespace }}
     _deleted_at
 from deleted

@@ -7,4 +7,4 @@
     )
 }}
 
-{{ dbt.model_sql("deleted_keys", {"deletes": ref("set_less_deletes")}) }}
+{{ adapter.model_sql("deleted_keys", context, {"deletes": ref("set_less_deletes")}) }}

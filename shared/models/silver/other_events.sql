@@ -12,7 +12,7 @@
 {% endfor %}
 {{ config(materialized="other_events", tblproperties=table_properties) }}
 
-{{ dbt.model_sql("other_events", {
+{{ adapter.model_sql("other_events", context, {
     "payloads": source("bronze", "raw_payloads"),
     "log_times": ref("log_times"),
 }) }}

@@ -1,6 +1,6 @@
 {{ config(materialized="append_only") }}
 
-{{ dbt.model_sql("quarantined_payloads", {
+{{ adapter.model_sql("quarantined_payloads", context, {
     "events": ref("other_events"),
     "payloads": source("bronze", "raw_payloads"),
 }) }}

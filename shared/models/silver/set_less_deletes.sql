@@ -1,3 +1,3 @@
 {{ config(materialized="append_only") }}
 
-{{ dbt.model_sql("set_less_deletes", {"events": ref("other_events")}) }}
+{{ adapter.model_sql("set_less_deletes", context, {"events": ref("other_events")}) }}

@@ -407,7 +407,11 @@ def test_the_arguments_are_those_of_the_macros() -> None:
     for macro, known in declarations.ARGUMENTS.items():
         (signature,) = re.findall(rf"\{{% macro {macro}\((.*?)\) -%\}}", texts, flags=re.DOTALL)
         assert {*re.findall(r"(?:^|, |\s)(\w+)(?=[,=]|$)", signature)} == known
-        assert f"adapter.declare('{macro}', own, kwargs)" in texts
+        call = rf"adapter\.declare\(\s*'{macro}', \{{(.*?)\}}, kwargs\s*\)"
+        (declared,) = re.findall(call, texts, flags=re.DOTALL)
+        assert {*re.findall(r"'(\w+)': (\w+)", declared)} == {
+            (name, name) for name in known - {"changes"}
+        }
 
 
 def test_what_a_log_is_ordered_by() -> None:

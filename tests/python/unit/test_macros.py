@@ -263,7 +263,7 @@ def test_every_name_is_defined(find: Any) -> None:
             "leaves",
         ),
         ("{% for a in [1] %}{% set b = a %}{% endfor %}{{ b }}", undefined, "b"),
-        ("{% macro m() %}{{ model_sql('a') }}{% endmacro %}", wrong_calls, "model_sql"),
+        ("{% macro m() %}{{ sql_of_test('a') }}{% endmacro %}", wrong_calls, "sql_of_test"),
         ("{% macro m() %}{{ build_table(1) }}{% endmacro %}", wrong_calls, "build_table"),
         ("{{ sql_of_test(model='a') }}", wrong_calls, "sql_of_test"),
         ("{{ dbt.sql_of_test(model='a') }}", wrong_calls, "sql_of_test"),
@@ -297,7 +297,7 @@ def test_our_macros_are_called_by_their_whole_names() -> None:
         if _is_whole_name(each)
     ]
     # Those of dbt are for a project to replace.
-    assert set(whole) == {"build_table", "model_sql", "sql_of_test"} <= our_macros().keys()
+    assert set(whole) == {"build_table", "sql_of_test"} <= our_macros().keys()
     plain = {str(path.relative_to(ROOT)): plain_names(each) for path, each in templates.items()}
     assert {path: found for path, found in plain.items() if found} == {}
 

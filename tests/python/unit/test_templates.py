@@ -14,10 +14,11 @@ import pytest
 from jinja2 import UndefinedError, meta
 
 from dbt_lakehouse.build import templates
-from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.decoding import Decoding, added_events
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log, LogRows
-from dbt_lakehouse.build.templates import FOLDER, part, render
+from dbt_lakehouse.build.remembered import values_of
+from dbt_lakehouse.build.templates import FOLDER, part, render, union
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.declared import declarations, fold_of_log
 from dbt_lakehouse.declared.columns import quoted
@@ -131,70 +132,52 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
             )
     for remembered in ("r", None):
         yield "find_truncates", {"fold": fold, "log": "l", "remembered": remembered, "scope": "s"}
-    for found in ([TRUNCATE], [TRUNCATE, TRUNCATE], []):
-        yield (
-            "truncates",
-            {
-                "truncates": found,
-                "several_sources": fold.several_sources,
-                "position_type": fold.position_type,
-            },
-        )
-        if found:
-            yield (
-                "unread_keys",
-                {"table": "g", "fold": fold, "truncates": found, "events": "e"},
-            )
+    of_sources = {"several_sources": fold.several_sources}
+    yield "no_truncates", {**of_sources, "position_type": fold.position_type}
+    for found in ([TRUNCATE], [TRUNCATE, TRUNCATE]):
+        yield "truncates", {**of_sources, "truncates": values_of(found)}
+        yield "unread_keys", {"table": "g", "fold": fold, "truncates": found, "events": "e"}
     for newest, horizon, truncates in product(
-        (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
+        (Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
     ):
         yield "late_states", {"newest": newest, "horizon": horizon, "truncates": truncates}
-    for is_refolded in YES_AND_NO:
+    of_source = {"by_source": bool(fold.order_by)}
+    yield "absent_states", {"states": "st", "key": fold.key, **of_source}
+    absent = {"deleted_keys": "k", "scope": "s", "states": "select 1 from st", "as_of": AS_OF}
+    yield "remember_absent_keys", absent
+    yield "reset_absent_keys", {**absent, **of_source}
+    for new in (["p"], ["p", "q"]):
         yield (
-            "remember_absent_keys",
+            "keys_behind_truncates",
             {
-                "deleted_keys": "k",
+                "fold": fold,
+                "log": "l",
+                "gold": "g",
+                "remembered": "r",
                 "scope": "s",
-                "states": "st",
-                "key": fold.key,
-                "by_source": bool(fold.order_by),
-                "refolded": is_refolded,
-                "as_of": AS_OF,
+                "truncates": new,
             },
         )
-    for new, all_truncates, resting, to_fill in product(
-        ([], ["p"], ["p", "q"]), ("t", None), ("select id from x", None), ({"`a`": None}, {})
-    ):
-        if new or all_truncates or resting or to_fill:
+    yield "keys_before_truncates", {"key": fold.key, "gold": "g", "truncates": "t"}
+    yield "new_keys_before_truncates", {"key": fold.key, "states": "st", "truncates": "t"}
+    for to_fill in ({"`a`": None}, {"`a`": None, "`b`": "int"}):
+        yield "keys_to_fill", {"key": fold.key, "log": "l", "to_fill": to_fill}
+    for may_repeat in YES_AND_NO:
+        for condition in ("true", None):
             yield (
-                "refolded_keys",
+                "keys_of",
                 {
-                    "fold": fold,
-                    "log": "l",
-                    "gold": "g",
-                    "remembered": "r",
-                    "scope": "s",
-                    "new_truncates": new,
-                    "truncates": all_truncates,
-                    "states": "st",
-                    "resting": resting,
-                    "to_fill": to_fill,
+                    "key": fold.key,
+                    "relation": "st",
+                    "condition": condition,
+                    "may_repeat": may_repeat,
                 },
             )
-    for states, hit, refolded in product(("st", None), ("select id from h", None), ("f", None)):
-        if states or hit or refolded:
-            for is_late in ("true", None):
-                yield (
-                    "unsettled_keys",
-                    {
-                        "key": fold.key,
-                        "states": states,
-                        "is_late": is_late,
-                        "hit_by_others": hit,
-                        "refolded": refolded,
-                    },
-                )
-    for ranges, truncated_at in product(([], [[":a", ":b"], [":c", ":d"]]), ("p", None)):
+        yield "unsettled_keys", {"keys": "select id from st", "may_repeat": may_repeat}
+    yield "first_events", {"key": fold.key, "states": "st"}
+    for ranges, truncated_at, columns in product(
+        ([], [[":a", ":b"], [":c", ":d"]]), ("p", None), (fold.columns, fold.columns[:1], [])
+    ):
         yield (
             "known_states",
             {
@@ -203,24 +186,20 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "gold": "g",
                 "remembered": "r",
                 "scope": "s",
-                "columns": fold.columns,
+                "columns": columns,
                 "ranges": ranges,
                 "truncated_at": truncated_at,
             },
         )
-    for states, horizon, refolded, last_decides in product(
-        ("st", None), ("2026-01-01", None), ("f", None), YES_AND_NO
-    ):
+    for horizon, last_decides in product(("2026-01-01", None), YES_AND_NO):
         yield (
             "misplaced_keys",
             {
                 "fold": fold,
-                "states": states,
-                "deletes": deletes_or_none,
+                "first": "select 1",
                 "known": "kn",
                 "unsettled": "u",
                 "horizon": horizon,
-                "refolded": refolded,
                 "last_decides": last_decides,
             },
         )
@@ -238,26 +217,18 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "is_small": is_small,
             },
         )
-    for each in _flags("leaves", "refolded", "truncated", "out_of_order"):
-        yield (
-            "merge_states",
-            {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
-        )
-    for expires, new_deletes, horizon in product(YES_AND_NO, (deletes, None), (None, AS_OF)):
-        if expires or new_deletes:
-            yield (
-                "hit_by_others",
-                {
-                    "gold": "g",
-                    "expires": expires,
-                    "deletes": new_deletes,
-                    "log": "l",
-                    "remembered": "r",
-                    "scope": "s",
-                    "horizon": horizon,
-                    "as_of": AS_OF,
-                },
-            )
+    for each in _flags("leaves", "out_of_order"):
+        of = {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each}
+        yield "merge_refolded_states", of
+        for truncated in YES_AND_NO:
+            yield "merge_states", {**of, "truncated": truncated}
+    yield "expired_keys", {"gold": "g", "as_of": AS_OF}
+    yield "first_deletes", {"deletes": deletes}
+    yield (
+        "keys_hit_by_deletes",
+        {"gold": "g", "remembered": "r", "scope": "s", "deletes": deletes},
+    )
+    yield "purged_keys_hit_by_deletes", {"log": "l", "deletes": deletes, "horizon": AS_OF}
     for set_less in ("d", None) if fold.namespace else (None,):
         yield (
             "lost_states",
@@ -290,10 +261,11 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     deletes = "d" if fold.namespace else None
     for keys, track in product(("k", None), (fold.columns[-1:], None)):
         of = replace(fold, track_columns=track or None)
-        read = {"log": "l", "deletes": deletes, "keys": keys}
-        yield "history", {"fold": of, **read, "events": None, "as_of": AS_OF}
-        news = {"log": "l", "deletes": None, "keys": None, "events": "e"}
-        yield "history", {"fold": of, **news, "as_of": AS_OF}
+        for events in (
+            part("event_parts", "all_events", of, "l", deletes, keys),
+            "select * from e",
+        ):
+            yield "history", {"fold": of, "log": "l", "events": events, "as_of": AS_OF}
         ranges = [] if fold.namespace else [[":a", ":b"]]
         for as_of in (None, *[AS_OF] * bool(fold.namespace)):
             of_own = {"own": "o", "news": "n", "ranges": ranges, "as_of": as_of}
@@ -307,24 +279,14 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "is_history", {**of_reference, "history": "h"}
         yield "no_absent_keys", {**tested, "deleted_keys": "k", "scope": "s", "built_as_of": AS_OF}
         yield "unique_key", {"key": fold.key, "gold": "g", "keys": tested["keys"]}
-    for resting, to_fill, truncates in product(
-        ("select id from x", None), ({"`a`": None, "`b`": "int"}, {}), YES_AND_NO
-    ):
-        yield (
-            "touched_versions",
-            {
-                "fold": fold,
-                "log": "l",
-                "new": "n",
-                "new_deletes": deletes,
-                "own": "o",
-                "is_current": "is_current",
-                "resting": resting,
-                "to_fill": to_fill,
-                "truncates": truncates,
-                "as_of": AS_OF,
-            },
-        )
+    yield "keys_of_events", {"fold": fold, "changes": "l"}
+    if fold.namespace:
+        yield "keys_of_deletes", {"fold": fold, "deletes": "d"}
+        yield "keys_of_remembered_deletes", {"fold": fold, "remembered": "k", "sequence": 7}
+        yield "deleted_keys_of_log", {"fold": fold, "deletes": "d", "log": "l"}
+        yield "expired_rows", {"own": "o", "is_current": "is_current", "as_of": AS_OF}
+    else:
+        yield "keys_if_truncated", {"fold": fold, "log": "l", "new": "n"}
     for is_small in YES_AND_NO:
         yield "known_and_news", {"fold": fold, "known": "k", "news": "n", "is_small": is_small}
     yield (
@@ -344,17 +306,6 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         "with_deleted",
         {"fold": fold, "log": "l", "events": "e", "live": "select 1", "last": "select 2"},
     )
-    for new_deletes, remembered in ((deletes, None), (None, deletes)):
-        yield (
-            "touched_keys",
-            {
-                "fold": fold.without_columns(),
-                "new": "n",
-                "new_deletes": new_deletes,
-                "remembered": remembered,
-                "sequence": 7,
-            },
-        )
 
 
 def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -380,22 +331,23 @@ def data_test_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         )
     yield "tombstone_topics", {"events": "e"}
     yield "topics_that_look_compacted", {"added": "a", "payloads": "p", "earlier": "e"}
-    row = {"topic": "it's", "payloads": 3}
-    for found in ([], [row], [row, row]):
-        yield "found_once", {"query": "select 1", "found": found}
-    logs = [
-        {"place": "it's", "rows": rows, "unread": unread}
-        for rows, unread in (("r", "u"), ("r", None), (None, "u"))
-    ]
-    for of, payloads in product(([], logs[:1], logs), ("p", None)):
-        place = {"events": "e version as of 1", "own": "o", "given": "false"}
-        yield "events_in_place", {**place, "logs": of, "payloads": payloads}
+    row = {"topic": "'it\\'s'", "payloads": "3"}
+    for rows in ([row], [row, row]):
+        yield "found_once", {"columns": ["topic", "payloads"], "rows": rows}
+    yield "found_nothing", {"query": "select 1"}
+    place = {"place": "it's"}
+    yield "rows_in_place", {**place, "rows": "r"}
+    yield "unread_in_place", {**place, "unread": "u"}
+    for of_logs in ("select 1", None):
+        of = {"events": "e version as of 1", "own": "o", "given": "false"}
+        yield "events_in_place", {**of, "of_logs": of_logs}
+    yield "of_payloads", {"events": "(select 1)", "payloads": "p"}
 
 
 def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each template that tables without a key use."""
     for keys in ("k", None):
-        for steps in ("s", None):
+        for steps in ("select * from s", part("event_parts", "row_steps", fold, "l")):
             yield "current_rows", {"fold": fold, "log": "l", "keys": keys, "steps": steps}
     yield "known_steps", {"fold": fold, "own": "o", "news": "n"}
     yield (
@@ -413,15 +365,14 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             {
                 "deleted_keys": "k",
                 "scope": "it's",
-                "truncates": [TRUNCATE, TRUNCATE],
+                "truncates": values_of([TRUNCATE, TRUNCATE]),
                 "by_source": by_source,
                 "replaces": replaces,
                 "as_of": AS_OF,
             },
         )
     yield "source_places", {"rows": "r"}
-    for properties in ({"a.b": "it's", "c": "true"}, {}):
-        yield "table_properties", {"properties": properties}
+    yield "table_properties", {"properties": {"a.b": "it's", "c": "true"}}
     for key in ([], ["`id`", "`n`"]):
         yield "fill_source_places", {"table": "t", "own": "o", "key": key}
     yield "placed_truncates", {"log": "l", "new": "n", "key": "`id`"}
@@ -515,8 +466,10 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
                 },
             )
         yield "events_before", {"before": "b", "taken": logs}
-        for comes, left in product(YES_AND_NO, ("(select 1)", None)):
-            yield "follow_logs", {"events": "o", "taken": logs, "comes": comes, "left": left}
+        yield "delete_taken", {"events": "o", "taken": logs}
+        for comes in YES_AND_NO:
+            left = {"comes": comes, "left": "(select 1)"}
+            yield "follow_logs", {"events": "o", "taken": logs, **left}
     yield "untaken", {"events": "select 1"}
     yield "set_less_deletes", {"events": "e", "formats": ["aerospike_json", "it's"]}
     for remembered in ("k", None):
@@ -525,7 +478,7 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "quarantined_payloads", {"events": "e", "payloads": "p", "near": near}
     yield "positions", {"rows": "r"}
     place = {"topic": "it's", "partition": 0, "first": 1, "last": 2}
-    for places, parent in product(([], [place], [place, place]), ("", "_position.")):
+    for places, parent in product(([place], [place, place]), ("", "_position.")):
         yield "near_positions", {"places": places, "parent": parent}
     yield "framed_texts", {"payloads": "p"}
     for is_small in YES_AND_NO:
@@ -537,8 +490,11 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "partitions_without_earlier", {"earlier": "e", "between": between}
     yield "last_log_times", {"earlier": "e"}
     each = {"topic": "'t'", "partition": "0", "log_time": "null"}
-    for carried, earlier in product(([], [each], [each, each]), ("e", None)):
-        yield "log_time_corrections", {"payloads": "p", "carried": carried, "earlier": earlier}
+    for carried in [each], [each, each]:
+        yield "carried_log_times", {"carried": carried}
+    yield "given_log_times", {}
+    for given, earlier in (("select 1", "e"), ("select 1", None), (None, None)):
+        yield "log_time_corrections", {"payloads": "p", "given": given, "earlier": earlier}
     for log_times in ("l", None):
         yield "unjudged_events", {"payloads": "p", "log_times": log_times, "events": "e"}
     yield "open_tombstones", {"events": "e"}
@@ -752,25 +708,22 @@ def test_what_is_read_of_events_is_a_whole_relation(
     read = LogInput(
         payloads=payloads,
         topics=topics,
-        format=None,
+        format="f",
         added=added,
         log_times=optional,
         excluded=optional,
         may_name=optional,
         none="n",
     )
+    decoding = Decoding(cast(Lake, None), None, runs=False)
     for conditions in ([], ["b", "c"]):
-        of_payloads = None
-        if payloads is not None:
-            of_payloads = part("payload_parts", "payloads_to_read", read, "f", conditions)
-            assert faults(of_payloads) == []
-        found = part("payload_parts", "events_of", read, of_payloads, "f", conditions, conditions)
+        found = decoding.events_of(read, conditions, conditions)
         assert faults(found) == []
         assert ("from n where false" in found) == (added is None and payloads is None)
         assert "_lh_headers" not in found
         for bronze in ("b", None):
-            again = replace(read, bronze=bronze)
-            headed = part("payload_parts", "added", again, conditions, ["it's", "h"])
+            of = replace(read, bronze=bronze)
+            headed = added_events(of, conditions, ["it's", "h"])
             assert faults(headed) == []
             # Without redriven payloads, those that were read before are left alone.
             assert ("left join" in headed) == (bronze is not None)
@@ -802,7 +755,6 @@ def test_every_template_is_rendered_here() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
 def test_a_template_is_told_what_it_asks_for(path: Path) -> None:
     asked = meta.find_undeclared_variables(templates.parsed(path.stem)) - {
-        "namespace",
         "operations_of_rows",
         "operations_with_row",
         *PARTS,
@@ -824,6 +776,22 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
         render("forget_truncates", deleted_keys="k")
     with pytest.raises(UndefinedError, match="_known_tim"):
         templates.of_folder(FOLDER).from_string("{{ parts._known_tim() }}").render()
+
+
+def test_lists_of_columns_are_expressions() -> None:
+    lists = templates.of_folder(FOLDER).from_string(
+        "{{ key | each('a.{} = b.{}') | join(' and ') }};{{ key | lines }};"
+        "{{ key | lines_with_commas }};{{ no | lines_with_commas }};"
+        "{{ rows | tuples('x', 'y') | lines }}"
+    )
+    found = lists.render(key=["`{}`", "`c`"], no=[], rows=[{"y": "2", "x": "'1'"}])
+    assert found == "a.`{}` = b.`{}` and a.`c` = b.`c`;`{}`,\n`c`;`{}`,\n`c`,;;('1', 2)"
+
+
+def test_queries_that_are_missing_are_left_out_of_a_union() -> None:
+    assert union(["a", None, "b"]) == "a\nunion all\nb"
+    assert union(["a", "b"], "union") == "a\nunion\nb"
+    assert union([None, "a"]) == "a" and union([None]) == ""
 
 
 @pytest.mark.parametrize(

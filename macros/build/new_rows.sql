@@ -1,21 +1,4 @@
 {#
-  The SQL of a model (MODELS in dbt_lakehouse/build/kinds.py). The SQL that is compiled for
-  `dbt show` or a unit test is the one that runs.
-
-  Arguments:
-      kind: the kind that a public macro declares, or the name of one of our models.
-      reads: the relations that it reads, by their names in its SQL.
-      declared: the declaration to store in its meta; empty for our own models. Gold tables, tests,
-          and runs that check it for changes look it up there.
-#}
-{% macro model_sql(kind, reads, declared={}) -%}
-    {%- if declared -%}
-        {{- config(materialized=kind, meta=declared) -}}
-    {%- endif -%}
-    {{ adapter.model_sql(kind, context, reads, declared) }}
-{%- endmacro %}
-
-{#
   The rows that were committed to an append-only table since the running model last read it, to
   select from, in a model with `materialized="append_only"`:
 
@@ -32,5 +15,5 @@
           nothing is read without new events of that part. None for all.
 #}
 {% macro new_rows(relation, wanted=none) -%}
-    {{ dbt.model_sql('new_rows', {'rows': relation, 'wanted': wanted}) }}
+    {{ adapter.model_sql('new_rows', context, {'rows': relation, 'wanted': wanted}) }}
 {%- endmacro %}
