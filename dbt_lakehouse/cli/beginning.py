@@ -52,8 +52,8 @@ def init(
     each lake has. No existing file is changed, and a folder that already has a dbt project is
     refused.
     """
-    from dbt_lakehouse.commands.init.command import Choice
-    from dbt_lakehouse.commands.init.command import init as write_project
+    from dbt_lakehouse.commands.init.new_project import Choice
+    from dbt_lakehouse.commands.init.new_project import init as write_project
 
     choice = Choice(folder, name, servers, topics, catalog, warehouse)
     say(write_project(choice).text())

@@ -71,8 +71,8 @@ def generate(
     topics becomes one.
     """
     from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
-    from dbt_lakehouse.commands.generate.command import Options
-    from dbt_lakehouse.commands.generate.command import generate as write_models
+    from dbt_lakehouse.commands.generate.generated_models import Options
+    from dbt_lakehouse.commands.generate.generated_models import generate as write_models
 
     keys = GivenKeys(
         names(key),
@@ -160,8 +160,8 @@ def forget(
     records. bronze.forgotten says what was done, without personal data. Kafka, capture files and
     the source are not touched. At a terminal it says what would be removed, and asks first.
     """
-    from dbt_lakehouse.commands.forget.command import Options
-    from dbt_lakehouse.commands.forget.command import forget as forget_keys
+    from dbt_lakehouse.commands.forget.forget_steps import Options
+    from dbt_lakehouse.commands.forget.forget_steps import forget as forget_keys
 
     given = [line for key in keys for line in key_lines(key)]
     if not (dry_run or is_sure) and sys.stdin is not None and sys.stdin.isatty():

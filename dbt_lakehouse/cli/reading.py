@@ -74,8 +74,8 @@ def sql(
     """
     if len(set(forms)) > 1:
         fail(f"{', '.join(f'--{each}' for each in forms)}: which? Rows are printed in one form")
-    from dbt_lakehouse.commands.sql.command import answer, moment
     from dbt_lakehouse.commands.sql.output import Screen
+    from dbt_lakehouse.commands.sql.query import answer, moment
     from dbt_lakehouse.lake.reader import Reader
 
     reader = Reader(place.settings, place.gold, moment(as_of), root=place.root)
@@ -143,8 +143,8 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     Prints each event of the key in log order, with its outcome and its message, without Spark.
     Computes from them what gold must be; exit code 3 if gold differs.
     """
-    from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
+    from dbt_lakehouse.commands.why.explained_row import why as ask
     from dbt_lakehouse.session.dbt_commands import read_manifest
 
     keys = key_lines(key)
@@ -196,7 +196,7 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
     --kafka.
     """
     from dbt_lakehouse.commands.explain.arguments import Arguments
-    from dbt_lakehouse.commands.explain.command import explain as take_apart
+    from dbt_lakehouse.commands.explain.explained_message import explain as take_apart
     from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits
 
     def read(file: str) -> bytes:
@@ -326,7 +326,7 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
     behind, by partition, and why a topic can't go on. Exit code 3 if it finds a problem: a sum that
     does not agree, a topic that can't be decoded at all, a failed run, a topic that can't go on.
     """
-    from dbt_lakehouse.commands.status.command import status as look
+    from dbt_lakehouse.commands.status.status_sources import status as look
 
     if openmetrics is not None:
         require("openmetrics")

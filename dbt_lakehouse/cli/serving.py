@@ -72,8 +72,8 @@ def serve(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from dbt_lakehouse.commands.serve.command import Access
-    from dbt_lakehouse.commands.serve.command import serve as answer
+    from dbt_lakehouse.commands.serve.door import Access
+    from dbt_lakehouse.commands.serve.door import serve as answer
     from dbt_lakehouse.session.opening import has_ended
 
     if page is not None and users is not None:
@@ -133,7 +133,7 @@ def password(name: str) -> None:
 
     If standard input is not a terminal, its first line is the password.
     """
-    from dbt_lakehouse.commands.serve.command import check_user, password_line
+    from dbt_lakehouse.commands.serve.door import check_user, password_line
 
     check_user(name)
     if sys.stdin.isatty():

@@ -14,8 +14,8 @@ from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
-from dbt_lakehouse.commands.generate.command import Options, generate, refuse_unlistable
-from dbt_lakehouse.commands.generate.report import GenerateError
+from dbt_lakehouse.commands.generate.generate_output import GenerateError
+from dbt_lakehouse.commands.generate.generated_models import Options, generate, refuse_unlistable
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
 from dbt_lakehouse.errors import ConfigurationError

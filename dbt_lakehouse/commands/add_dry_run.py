@@ -9,14 +9,14 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.add import Addition, refuse_files
-from dbt_lakehouse.commands.generate.command import (
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Report
+from dbt_lakehouse.commands.generate.generated_models import (
     choose_formats,
     refuse_unlistable,
     text_with_topics,
 )
 from dbt_lakehouse.commands.generate.profile import NO_TIME, Position, TableId, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import PlannedFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.scan import (
     SUGGESTION_BYTES,
     SUGGESTION_PAYLOADS,

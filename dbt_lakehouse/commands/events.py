@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dbt_lakehouse.commands.explain.report import events_lines
+from dbt_lakehouse.commands.explain.explain_output import events_lines
 from dbt_lakehouse.commands.keys import UnusableKeyError, refuse_no_json
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.commands.stored.landed import Landed, landed, spans
 from dbt_lakehouse.commands.stored.messages import JSON, TIMES, event_row
 from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from dbt_lakehouse.commands.explain.explain_output import events_lines
 from dbt_lakehouse.commands.explain.guess import Guess, guess
-from dbt_lakehouse.commands.explain.report import events_lines
 from dbt_lakehouse.commands.stored.messages import event_json
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.landing.kafka.peeking import Peeked

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dbt_lakehouse.commands.sql.command import rows_of
+from dbt_lakehouse.commands.sql.query import rows_of
 from dbt_lakehouse.commands.stored.quarantine import chosen
 from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.declared.namesakes import OURS

@@ -4,7 +4,7 @@ commits and, for other_events, from the new rows.
 
 from collections.abc import Mapping, Sequence
 
-from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.lake.names import BRONZE, Silver
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.report import commits

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from matplotlib.figure import Figure as Plot
 from pyspark import SparkContext
 
-from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.query import answered
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.maintenance import run

@@ -10,7 +10,7 @@ from typing import Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from dbt_lakehouse.commands.why.report import FATES
+from dbt_lakehouse.commands.why.why_output import FATES
 from dbt_lakehouse.reference.fates import Fate
 from dbt_lakehouse.reference.history import Version
 from tools.pictures.cases import MINUTE, Case, Event, Run, Step, Values

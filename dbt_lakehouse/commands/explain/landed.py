@@ -2,7 +2,7 @@
 
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
-from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.stored.landed import landed
 from dbt_lakehouse.commands.stored.topics import landed_topics
 from dbt_lakehouse.lake.names import BRONZE

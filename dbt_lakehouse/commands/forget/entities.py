@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Table(NamedTuple):
+class BuiltTable(NamedTuple):
     """A table that dbt builds."""
 
     schema: str
@@ -34,10 +34,10 @@ class Table(NamedTuple):
         return f"{self.schema}.{self.name}"
 
 
-BRONZE = Table(*names.BRONZE.split("."))
+BRONZE = BuiltTable(*names.BRONZE.split("."))
 
 
-def exists(spark: "SparkSession", table: Table) -> bool:
+def exists(spark: "SparkSession", table: BuiltTable) -> bool:
     """Whether it has been built."""
     return spark.catalog.tableExists(table.path)
 
@@ -45,7 +45,7 @@ def exists(spark: "SparkSession", table: Table) -> bool:
 class Log(NamedTuple):
     """A change log, and the events that it takes."""
 
-    table: Table
+    table: BuiltTable
     sources: list[list[str | None]] | None
     """Database, schema and table of these; None for any."""
     namespace: str | None
@@ -55,14 +55,14 @@ class Log(NamedTuple):
 class Pipeline(NamedTuple):
     """The tables between bronze and the change logs."""
 
-    other_events: Table
-    log_times: Table
-    quarantine: Table
-    set_less_deletes: Table
-    deleted_keys: Table
-    logs: list[Table]
+    other_events: BuiltTable
+    log_times: BuiltTable
+    quarantine: BuiltTable
+    set_less_deletes: BuiltTable
+    deleted_keys: BuiltTable
+    logs: list[BuiltTable]
     """All typed change logs."""
-    models: list[Table]
+    models: list[BuiltTable]
     """All tables of the target."""
     wanted: dict[str, Wanted]
     """What the readers of other_events that are not change logs want of it, by their labels."""
@@ -71,8 +71,8 @@ class Pipeline(NamedTuple):
 class Entity(NamedTuple):
     """A source table with its change log and the tables made from that."""
 
-    log: Table
-    tables: list[Table]
+    log: BuiltTable
+    tables: list[BuiltTable]
     """Gold and history: the tables made from the log."""
     key: list[str]
     """The key columns."""
@@ -86,7 +86,7 @@ class Entity(NamedTuple):
     """Aerospike's; None for other sources."""
     neighbours: list[Log]
     """Other change logs whose events may be in the same payloads."""
-    dependents: list[Table]
+    dependents: list[BuiltTable]
     """The tables that other models make from these."""
 
 
@@ -202,10 +202,10 @@ def _neighbours(nodes: list[Any], log: Any) -> list[Log]:
     return [each for each in logs.values() if is_neighbour(each)]
 
 
-def _dependents(nodes: list[Any], made: list[Any]) -> list[Table]:
+def _dependents(nodes: list[Any], made: list[Any]) -> list[BuiltTable]:
     """The tables of models that read the given models, directly or indirectly."""
     known = {node.unique_id for node in made}
-    found: list[Table] = []
+    found: list[BuiltTable] = []
     while True:
         more = [
             node
@@ -218,5 +218,5 @@ def _dependents(nodes: list[Any], made: list[Any]) -> list[Table]:
         found += [_table(node) for node in more if node.config.materialized != "view"]
 
 
-def _table(node: Any) -> Table:
-    return Table(node.schema, node.alias)
+def _table(node: Any) -> BuiltTable:
+    return BuiltTable(node.schema, node.alias)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table, exists
+from dbt_lakehouse.commands.forget.entities import BRONZE, BuiltTable, Entity, Pipeline, exists
 from dbt_lakehouse.commands.forget.finding import KEYS, key_condition, record_keys
 from dbt_lakehouse.commands.forget.leaving import EVENTS, PAYLOADS, PLACES
 from dbt_lakehouse.lake.tables import EMPTIED
@@ -26,7 +26,7 @@ _CLEARED: Final = (
 class Step(NamedTuple):
     """The removal from one table."""
 
-    table: Table
+    table: BuiltTable
     counting: str
     """SQL that counts the rows to remove."""
     run: Callable[[], None]
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]:
     """The removals in order; tables that were never built are left out."""
 
-    def delete(table: Table, condition: str) -> Step:
+    def delete(table: BuiltTable, condition: str) -> Step:
         def run() -> None:
             spark.sql(f"delete from {table.path} as target where {condition}")
 
@@ -116,7 +116,7 @@ def _empty_payloads(spark: SparkSession) -> None:
     )
 
 
-def _clear_events(spark: SparkSession, other_events: Table) -> None:
+def _clear_events(spark: SparkSession, other_events: BuiltTable) -> None:
     """Keep the place of each event, as a message that changes nothing. That includes
     events that a change log has taken, since it does not have them any more.
     """

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.forget.entities import Table
+from dbt_lakehouse.commands.forget.entities import BuiltTable
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
@@ -41,7 +41,7 @@ class Purged(NamedTuple):
     """Orphan files from before the lake was begun: another lake's, which stay."""
 
 
-def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
+def purge(spark: SparkSession, table: BuiltTable, readers: Mapping[str, Wanted]) -> Purged:
     """Leave only files with a table's current rows.
 
     ``readers`` are the tables with a mark on it, with their conditions. Each step can be
@@ -77,7 +77,7 @@ def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> P
     )
 
 
-def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
+def _rewrite_manifests(spark: SparkSession, table: BuiltTable) -> None:
     now = tables.look_at(spark, table.label)
     if now is None or now.snapshot == NO_SNAPSHOT:
         return
@@ -88,7 +88,7 @@ def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
 
 
 @contextmanager
-def _property(spark: SparkSession, table: Table, name: str, value: str) -> Iterator[None]:
+def _property(spark: SparkSession, table: BuiltTable, name: str, value: str) -> Iterator[None]:
     """Set a table's property within the context."""
     now = tables.look_at(spark, table.label)
     before = now.properties.get(name) if now is not None else None
@@ -102,11 +102,11 @@ def _property(spark: SparkSession, table: Table, name: str, value: str) -> Itera
             spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{before}')")
 
 
-def _snapshots(spark: SparkSession, table: Table) -> int:
+def _snapshots(spark: SparkSession, table: BuiltTable) -> int:
     return int(tables.load(spark, table.label).snapshots().size())
 
 
-def _delete_unnamed(spark: SparkSession, table: Table) -> orphans.Orphans:
+def _delete_unnamed(spark: SparkSession, table: BuiltTable) -> orphans.Orphans:
     """Delete orphan files, such as those of failed commits; those of another lake stay.
 
     With a catalog that is local to this host, all of them: there is no other writer, since we

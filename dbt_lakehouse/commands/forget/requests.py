@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.forget.entities import Table
+from dbt_lakehouse.commands.forget.entities import BuiltTable
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.names import FORGOTTEN
 
@@ -62,13 +62,13 @@ def has_broken_off(spark: SparkSession) -> bool:
     return not spark.sql(f"select 1 from {TABLE} where forgotten_at is null limit 1").isEmpty()
 
 
-def unpurged(spark: SparkSession) -> list[Table]:
+def unpurged(spark: SparkSession) -> list[BuiltTable]:
     """The tables whose files and snapshots may hold forgotten data."""
     rows = spark.sql(
         f"select distinct explode(map_keys(table_rows)) as name from {TABLE}"
         " where purged_at is null"
     ).collect()
-    return [Table(*row["name"].split(".", 1)) for row in sorted(rows)]
+    return [BuiltTable(*row["name"].split(".", 1)) for row in sorted(rows)]
 
 
 def purged(spark: SparkSession) -> None:

@@ -10,8 +10,8 @@ from ruamel.yaml.error import YAMLError
 
 from dbt_lakehouse.commands.generate import naming, rekey
 from dbt_lakehouse.commands.generate.columns import HBASE_KEY, is_hbase
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.texts import did_you_mean, listed
 
 

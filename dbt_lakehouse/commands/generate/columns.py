@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from dbt_lakehouse.commands.generate import naming, types
-from dbt_lakehouse.commands.generate.models import Spec, Table
+from dbt_lakehouse.commands.generate.generate_output import Outcome
+from dbt_lakehouse.commands.generate.models import GeneratedTable, Spec
 from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfile
-from dbt_lakehouse.commands.generate.report import Outcome
 from dbt_lakehouse.texts import listed
 from python_udfs.binlog.labels import Labels
 
@@ -22,7 +22,7 @@ def table_of(
     key: Sequence[str],
     outcome: Outcome,
     message_key: Sequence[Sequence[str]] = (),
-) -> Table:
+) -> GeneratedTable:
     """A new table from its profile, with these fields as its key; ``message_key`` is the
     declaration of the messages' own keys.
     """
@@ -52,7 +52,7 @@ def table_of(
             f" {listed('there are', sorted(profile.parts))}. Gold keeps the field's old value,"
             ' and no_misfits warns; a column of {"path": "...", "type": "..."} has the part'
         )
-    return Table(
+    return GeneratedTable(
         name,
         table_id,
         sorted(profile.topics),

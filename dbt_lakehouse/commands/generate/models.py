@@ -32,7 +32,7 @@ class Spec(NamedTuple):
     encoding: str | None = None
 
 
-class Table(NamedTuple):
+class GeneratedTable(NamedTuple):
     """A source table, and the declaration of its models."""
 
     name: str
@@ -104,7 +104,7 @@ def entry_lines(spec: Spec, indent: int) -> list[str]:
     ]
 
 
-def changes_sql(table: Table) -> str:
+def changes_sql(table: GeneratedTable) -> str:
     """The model file of the change log."""
     source = table.source
     if source.is_aerospike:
@@ -172,7 +172,7 @@ def _dict_lines(name: str, specs: Sequence[Spec]) -> list[str]:
     return [f"        {name}={{", *lines, "        },"]
 
 
-def gold_sql(table: Table) -> str:
+def gold_sql(table: GeneratedTable) -> str:
     """The model file of the gold table."""
     return f"{{{{ current_state(ref({quoted(f'{table.name}_changes')})) }}}}\n"
 
@@ -230,7 +230,9 @@ def _technical_node(name: str, type_name: str) -> CommentedMap:
     return _column_node(name, DoubleQuotedScalarString(doc), type_name)
 
 
-def _model(table: Table, suffix: str, description: str, tests: Sequence[Any], **more: Any) -> str:
+def _model(
+    table: GeneratedTable, suffix: str, description: str, tests: Sequence[Any], **more: Any
+) -> str:
     model = CommentedMap(name=f"{table.name}{suffix}", description=description_node(description, 4))
     if tests:
         model["data_tests"] = [*tests]
@@ -238,13 +240,13 @@ def _model(table: Table, suffix: str, description: str, tests: Sequence[Any], **
     return dumped({"models": [model]})
 
 
-def changes_yml(table: Table) -> str:
+def changes_yml(table: GeneratedTable) -> str:
     """The description of the change log."""
     tests = ("one_change_per_position", "no_misfits", "no_unknown_columns")
     return _model(table, "_changes", _describe_changes(table), tests)
 
 
-def gold_yml(table: Table) -> str:
+def gold_yml(table: GeneratedTable) -> str:
     """The description of the gold table, which is its contract."""
     fold = table.fold
     described = {spec.column: spec for spec in (*table.key, *table.columns)}
@@ -279,7 +281,7 @@ _WRITERS: Final = {
 }
 
 
-def _origin(table: Table) -> str:
+def _origin(table: GeneratedTable) -> str:
     # A newly added format has no product's name.
     writers = " and ".join(_WRITERS.get(name, f"the writer of {name}") for name in table.formats)
     topics = " and ".join(f"`{topic}`" for topic in table.topics)
@@ -295,7 +297,7 @@ def _source_text(source: TableId) -> str:
     return f"source table `{source}`"
 
 
-def _describe_changes(table: Table) -> str:
+def _describe_changes(table: GeneratedTable) -> str:
     if table.source.is_aerospike:
         return (
             f"One row per write or delete of a record: {_source_text(table.source)}, "
@@ -313,7 +315,7 @@ def grain(key: Iterable[str]) -> str:
     return f"One row per {columns} that exists now"
 
 
-def _describe_gold(table: Table) -> str:
+def _describe_gold(table: GeneratedTable) -> str:
     if table.source.is_aerospike:
         return (
             f"One row per record that exists now: {_source_text(table.source)}, {_origin(table)}. "

@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Final
 
 from dbt_lakehouse.commands.generate import documents, edit, sources
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
 from dbt_lakehouse.session.dbt_commands import may_write
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from dbt_lakehouse.commands.generate import edit, models, rekey
 from dbt_lakehouse.commands.generate.choices import named_key
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.models import Spec
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import ChangeLog, GoldModel
 
 

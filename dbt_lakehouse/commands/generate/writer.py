@@ -25,11 +25,11 @@ from dbt_lakehouse.commands.generate.columns import (
     spec_of,
     table_of,
 )
-from dbt_lakehouse.commands.generate.models import Spec, Table
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Outcome, Report
+from dbt_lakehouse.commands.generate.models import GeneratedTable, Spec
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.rekeying import Rekeying
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
 from dbt_lakehouse.declared.columns import WHOLE_IMAGE
 from dbt_lakehouse.texts import listed
@@ -420,7 +420,7 @@ class Writer:
             for column, entry in current.entries.items()
         }
         key = [specs[column] for column in current.key if column in specs]
-        table = Table(
+        table = GeneratedTable(
             current.entity,
             table_id,
             self._topics,
@@ -448,7 +448,7 @@ class Writer:
             self._files.write_new(missing, outcome)
 
     def _follow_order(
-        self, gold: GoldModel, contract: Path, table: Table, outcome: Outcome
+        self, gold: GoldModel, contract: Path, table: GeneratedTable, outcome: Outcome
     ) -> None:
         """Give `_position` in a contract the type that the log's order makes it."""
         text = self._files.text(contract)

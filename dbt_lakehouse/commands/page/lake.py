@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.report import told
-from dbt_lakehouse.commands.sql.command import answered, within
+from dbt_lakehouse.commands.sql.query import answered, within
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError, ReadError
 from dbt_lakehouse.lake.catalog import entries
 from dbt_lakehouse.lake.reader import Reader
@@ -32,7 +32,7 @@ from dbt_lakehouse.session.project import ProjectOptions, target_folder
 from dbt_lakehouse.texts import counted
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.commands.why.report import Answer
+    from dbt_lakehouse.commands.why.why_output import Answer
 
 ROWS: Final = 1_000
 """The most rows that are shown of a query."""
@@ -135,7 +135,7 @@ class Lake:
         """The explanation of a landed message. Raises ``UnusablePayloadError``, and the errors of
         reading.
         """
-        from dbt_lakehouse.commands.explain.command import explain
+        from dbt_lakehouse.commands.explain.explained_message import explain
         from dbt_lakehouse.commands.explain.landed import from_bronze
         from dbt_lakehouse.commands.explain.nodes import Limits
 
@@ -161,7 +161,7 @@ class Lake:
             self._explaining.release()
 
     def _explained_by_dbt(self, table: str, key: str) -> "Answer":
-        from dbt_lakehouse.commands.why.report import decoded
+        from dbt_lakehouse.commands.why.why_output import decoded
 
         # `-`: the process list must not show a key.
         command = ["why", "--json", f"--table={table}", "--key=-", *self._options.arguments()]

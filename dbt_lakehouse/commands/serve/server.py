@@ -57,7 +57,7 @@ _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
 def answer(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
-    """``command.serve``, after ``access`` was checked."""
+    """``door.serve``, after ``access`` was checked."""
     if _OPEN_TO_ALL in project.parameters.get("spark.plugins", ""):
         raise ConfigurationError(
             f"spark.plugins in the profile has {_OPEN_TO_ALL}, a server that lets its clients do"

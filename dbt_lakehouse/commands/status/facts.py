@@ -56,7 +56,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableStatus:
     """A table of the pipeline. Its counts are sums over all runs (silver.fold_counters)."""
 
     table: str
@@ -135,6 +135,6 @@ class Facts:
 
     checked_at: str
     topics: list[Topic]
-    tables: list[Table]
+    tables: list[TableStatus]
     links: list[Link]
     last_run: Run | None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.names import Silver
 from dbt_lakehouse.lake.reader import Reader

@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from dbt_lakehouse.commands.status.facts import Outcome
-from dbt_lakehouse.commands.status.report import Report
+from dbt_lakehouse.commands.status.status_output import Report
 from dbt_lakehouse.errors import WriteError
 
 # Metrics by the fields of the facts.

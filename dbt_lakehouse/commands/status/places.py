@@ -9,7 +9,7 @@ was forgotten; otherwise something is missing.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, Read, TargetTables, of_duckdb
 from dbt_lakehouse.declared.declarations import payload_conditions
 from dbt_lakehouse.errors import ConfigurationError

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.status.facts import Link, Outcome, Run, Table
+from dbt_lakehouse.commands.status.facts import Link, Outcome, Run, TableStatus
 from dbt_lakehouse.commands.status.lake import (
     COUNTERS,
     PLACE,
@@ -38,7 +38,7 @@ _SET_LESS: Final = (
 
 def table_of(
     lake: TargetTables, places: Places, name: str, last_run: Run | None
-) -> tuple[Table, Link | None]:
+) -> tuple[TableStatus, Link | None]:
     """A table, and the link to its upstream, if that belongs to the chain."""
     table = lake.table(name)
     kind, upstream, metadata = table.kind, table.upstream, table.metadata
@@ -61,7 +61,7 @@ def table_of(
             last_event, absent = keys.last_event, keys.keys - keys.live
     counters = lake.counted.get(name, {})
     return (
-        Table(
+        TableStatus(
             table=name,
             kind=kind,
             upstream=upstream,

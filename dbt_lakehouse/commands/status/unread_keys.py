@@ -8,7 +8,7 @@ such (``dbt_lakehouse.runs.full_snapshots``).
 
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, TargetTables
 from dbt_lakehouse.commands.status.live_keys import ORDER
 from dbt_lakehouse.commands.stored.landed import landed

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.commands.stored.messages import bytes_of, is_forgotten, pairs_of
 from dbt_lakehouse.commands.stored.schemas import know_landed_schemas
 from dbt_lakehouse.lake.names import BRONZE

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.drawing import table_text
+from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.commands.stored.messages import bytes_of
 from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.errors import ConfigurationError

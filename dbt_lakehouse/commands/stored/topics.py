@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.sql.command import rows_of
+from dbt_lakehouse.commands.sql.query import rows_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader

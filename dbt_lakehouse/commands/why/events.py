@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.drawing import cell
+from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader

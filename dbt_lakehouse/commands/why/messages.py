@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.stored.landed import Landed, landed
 from dbt_lakehouse.commands.stored.messages import event_json
 from dbt_lakehouse.commands.why.events import KeyedTable

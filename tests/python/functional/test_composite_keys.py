@@ -16,9 +16,9 @@ from lakes import Lake
 from small_project import Log, add_gold, add_log, current_state, history, small_project
 from streams import MINUTE, START, Message
 
-from dbt_lakehouse.commands.forget.command import Options, forget
-from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.why.events import keyed_table
+from dbt_lakehouse.commands.why.explained_row import why
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.session.dbt_commands import read_manifest
 

@@ -33,10 +33,10 @@ from shard_tables import BRANCHES
 from small_project import add_gold
 
 from dbt_lakehouse.build.deleted_rows import rows_of_all
-from dbt_lakehouse.commands.forget.command import Options, forget
-from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.why.events import keyed_table
-from dbt_lakehouse.commands.why.report import Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Reason
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.declarations import change_log
 from dbt_lakehouse.runs.graph import fold_of_model, node_named

@@ -20,14 +20,14 @@ from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.forget import erasing, leaving
-from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.entities import read_models
+from dbt_lakehouse.commands.forget.forget_steps import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.leaving import InseparableError
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
 from dbt_lakehouse.commands.keys import is_rounded
-from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
-from dbt_lakehouse.commands.why.report import Answer, Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Answer, Reason
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.runs.commits import carry_on, note
@@ -268,7 +268,7 @@ def test_at_a_terminal_it_asks_first(told: Told, monkeypatch: pytest.MonkeyPatch
         calls.append(options.dry_run)
         return told.dry if options.dry_run else told.order
 
-    monkeypatch.setattr("dbt_lakehouse.commands.forget.command.forget", forget_keys)
+    monkeypatch.setattr("dbt_lakehouse.commands.forget.forget_steps.forget", forget_keys)
     call = ["forget", "--table", "orders", "--key", "{}", "--project-dir", str(ROOT)]
     for is_terminal, answer, more, expected in (
         (True, "n\n", [], [True]),

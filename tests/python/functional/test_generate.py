@@ -25,17 +25,17 @@ from lakes import Lake, copy_project
 from dbt_lakehouse.cli import lakehouse as command_line
 from dbt_lakehouse.commands.generate import documents, edit, models, naming, scan, sources, types
 from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
-from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Outcome, Report
+from dbt_lakehouse.commands.generate.generated_models import Options, generate
 from dbt_lakehouse.commands.generate.profile import Position, TableId, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report
 from dbt_lakehouse.commands.generate.schema_blocks import Declared, Holds, block_of, declared_type
 from dbt_lakehouse.commands.generate.types import column_type, observed_type
 from dbt_lakehouse.commands.generate.values import Values
 from dbt_lakehouse.commands.generate.writer import Writer
-from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
-from dbt_lakehouse.commands.why.report import Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Reason
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.errors import LakehouseError
@@ -3043,7 +3043,7 @@ def test_the_project_s_own_files_keep_every_line(path: str) -> None:
 def test_descriptions_and_names_are_read_back(text: str) -> None:
     name = text.replace("`", "")
     specs = [models.Spec("id", "id", "int", ""), models.Spec(name, text, "int", text)]
-    table = models.Table("t", TableId(None, None, "t"), ["t"], [], specs[:1], specs[1:])
+    table = models.GeneratedTable("t", TableId(None, None, "t"), ["t"], [], specs[:1], specs[1:])
     (model,) = yaml.safe_load(models.gold_yml(table))["models"]
     assert model["columns"][1]["name"] == name
     # A description is one line, and no Jinja.

@@ -11,10 +11,10 @@ from small_messages import row_change
 from small_project import Gold, Log, add_gold, add_log, small_project
 from streams import Message
 
-from dbt_lakehouse.commands.forget.command import Options, forget
-from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.why.events import keyed_table
-from dbt_lakehouse.commands.why.report import Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Reason
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.session.dbt_commands import read_manifest
 

@@ -11,8 +11,8 @@ from dbt.cli.main import dbtRunner
 from lakes import Lake
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.generate.generate_output import GenerateError
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
-from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.standard_streams import (
     FAILED,
     INTERRUPTED,

@@ -25,7 +25,7 @@ from dbt_lakehouse.commands.page import lake as lake_module
 from dbt_lakehouse.commands.page.app import app_of
 from dbt_lakehouse.commands.page.lake import ROWS, Lake
 from dbt_lakehouse.commands.page.server import served
-from dbt_lakehouse.commands.why.report import Answer, Reason, Told
+from dbt_lakehouse.commands.why.why_output import Answer, Reason, Told
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.report.runs import CYCLES, kept

@@ -15,10 +15,10 @@ from streams import START, Message
 
 from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.gathering import gather
-from dbt_lakehouse.commands.status.report import report_of
-from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.status.status_output import report_of
 from dbt_lakehouse.commands.why.events import keyed_table
-from dbt_lakehouse.commands.why.report import Ending, Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Ending, Reason
 from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.texts import time_text
 

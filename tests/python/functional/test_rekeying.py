@@ -10,8 +10,8 @@ import yaml
 from test_generate import Capture, Line, Paper, Row, change, keys_of, paper, source
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
+from dbt_lakehouse.commands.generate.generate_output import GenerateError
 from dbt_lakehouse.commands.generate.key_evidence import EVENTS_KEPT, KEYS_KEPT, KeyEvidence
-from dbt_lakehouse.commands.generate.report import GenerateError
 from python_udfs.core.events import Event
 
 __all__ = ["paper"]

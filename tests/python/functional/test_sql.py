@@ -27,7 +27,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.show import Choice, show_tables
-from dbt_lakehouse.commands.sql.command import answer, rows_of
+from dbt_lakehouse.commands.sql.query import answer, rows_of
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.commands.stored.quarantine import quarantine
 from dbt_lakehouse.config.paths import ROOT

@@ -33,7 +33,7 @@ from dbt_lakehouse.commands.status.facts import (
     Link,
     Outcome,
     Run,
-    Table,
+    TableStatus,
     Topic,
 )
 from dbt_lakehouse.commands.status.gathering import gather
@@ -42,8 +42,8 @@ from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.live_keys import live_keys
 from dbt_lakehouse.commands.status.openmetrics import metrics, write_metrics
 from dbt_lakehouse.commands.status.places import PAYLOAD, Placed, placed_sql
-from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.commands.status.similar_source import similar_source
+from dbt_lakehouse.commands.status.status_output import report_of
 from dbt_lakehouse.commands.status.tables import _gold
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
@@ -457,7 +457,7 @@ def test_there_is_no_lake_and_none_is_made(tmp_path: Path) -> None:
 
 def test_the_page_names_what_the_document_has() -> None:
     page = (ROOT / "docs/monitoring.md").read_text()
-    names = {each.name for kind in (Facts, Topic, Table, Link, Run) for each in fields(kind)}
+    names = {each.name for kind in (Facts, Topic, TableStatus, Link, Run) for each in fields(kind)}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
     assert [kind for kind in Kind if f"`{kind}`" not in page] == []
 

@@ -19,9 +19,9 @@ from streams import DAY
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
-from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import KeyedTable, keyed_table
-from dbt_lakehouse.commands.why.report import Reason
+from dbt_lakehouse.commands.why.explained_row import why
+from dbt_lakehouse.commands.why.why_output import Reason
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fates import APPLIED, Fate, fates

@@ -41,7 +41,7 @@ from soak_memory import wrong_counters, wrong_tombstones
 from soak_streams import Do, Episode, Step
 from streams import HOUR, START
 
-from dbt_lakehouse.commands.forget.command import Options, forget
+from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.maintain import maintain
 from dbt_lakehouse.commands.redrive import redrive
 from dbt_lakehouse.commands.status.facts import Facts, Outcome

@@ -19,9 +19,9 @@ from metadata import row, table
 from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text, others_text
 from dbt_lakehouse.commands.add_dry_run import foresee
-from dbt_lakehouse.commands.generate.command import refuse_unlistable
-from dbt_lakehouse.commands.generate.report import GenerateError
-from dbt_lakehouse.commands.init.command import Choice, init
+from dbt_lakehouse.commands.generate.generate_output import GenerateError
+from dbt_lakehouse.commands.generate.generated_models import refuse_unlistable
+from dbt_lakehouse.commands.init.new_project import Choice, init
 from dbt_lakehouse.commands.stored.topics import landed_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError

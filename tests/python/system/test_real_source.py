@@ -31,7 +31,7 @@ from real_settings import DEFAULT, SETTINGS, Setting, connector
 from real_source import VISITS, Database, Source, Writer, differences, plain
 from small_project import Log, add_gold, add_log, current_state, small_project
 
-from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.generated_models import Options, generate
 from dbt_lakehouse.commands.generate.naming import snake
 from local_kafka.broker import Broker
 from local_kafka.connect import AVRO_JARS, has_jars, kafka_connect

@@ -22,7 +22,7 @@ from test_debezium_avro import CONNECT, TIME, envelope, field
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.cli import main as command_line
 from dbt_lakehouse.commands import doctor
-from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.explain.nodes import Limits
 from dbt_lakehouse.commands.redrive import Redriven, redrive

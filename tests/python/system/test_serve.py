@@ -58,7 +58,7 @@ from dbt_lakehouse.commands.serve.access import (
     Access,
     password_line,
 )
-from dbt_lakehouse.commands.serve.command import serve
+from dbt_lakehouse.commands.serve.door import serve
 from dbt_lakehouse.commands.serve.functions import (
     FUNCTIONS,
     FUNCTIONS_REFUSED,

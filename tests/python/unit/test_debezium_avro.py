@@ -15,7 +15,7 @@ from debezium_messages import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.nodes import Limits
 from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
 from python_udfs.core.budget import Budget

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt_lakehouse.commands.decode import decode_stream
-from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.nodes import Limits
 from dbt_lakehouse.commands.explain.source import from_captures
 from dbt_lakehouse.spark.functions import decode_payload_batch

@@ -22,10 +22,10 @@ from test_debezium_avro import BY_HAND, KEY_BLOCK, ORDER, know
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.explain import json_tree
-from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.explain_output import Explanation
+from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits, Node, Tree
-from dbt_lakehouse.commands.explain.report import Explanation
 from dbt_lakehouse.commands.stored.quarantine import masked
 from dbt_lakehouse.config.paths import ROOT
 from python_udfs.registry import FORMATS, decode_payload

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.commands.init.command import Choice, init
+from dbt_lakehouse.commands.init.new_project import Choice, init
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, WriteError
 from dbt_lakehouse.session.project import ProjectOptions, load
@@ -104,7 +104,7 @@ def test_a_package_beside_the_project_has_a_relative_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "cdc_lakehouse" / "shared"
-    monkeypatch.setattr("dbt_lakehouse.commands.init.command._OUR_PACKAGE", package)
+    monkeypatch.setattr("dbt_lakehouse.commands.init.new_project._OUR_PACKAGE", package)
     for folder, path in (("depot", "../cdc_lakehouse/shared"), ("a/depot", str(package))):
         init(Choice(tmp_path / folder))
         (written,) = yaml.safe_load((tmp_path / folder / "packages.yml").read_text())["packages"]

@@ -73,4 +73,4 @@ def test_the_room_of_serve_has_one_door() -> None:
         if name.startswith(f"{room}.")
     }
 
-    assert used == {f"{room}.command"}
+    assert used == {f"{room}.door"}

@@ -5,7 +5,7 @@ from typing import Any
 
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.last_run import read_run
-from dbt_lakehouse.commands.status.report import Report, report_of
+from dbt_lakehouse.commands.status.status_output import Report, report_of
 from dbt_lakehouse.config.topics import unlisted_topics
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.lags import hour_file, last_hour

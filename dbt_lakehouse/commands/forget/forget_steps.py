@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.commands.forget import requests
 from dbt_lakehouse.commands.forget.entities import (
     BRONZE,
+    BuiltTable,
     Entity,
     Pipeline,
-    Table,
     exists,
     read_models,
 )
@@ -271,7 +271,7 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
 
 def _refuse_unmoved(spark: SparkSession, pipeline: Pipeline) -> None:
     """Raise ``ForgetError`` while the former table exists that other_events has taken over."""
-    before = Table(*before_of(pipeline.other_events.label).split("."))
+    before = BuiltTable(*before_of(pipeline.other_events.label).split("."))
     if exists(spark, before):
         raise ForgetError(
             f"{before.label} still has every event as text: `dbt run`, then `dbt run-operation"

@@ -13,9 +13,9 @@ from dbt_lakehouse.commands.explain import (
     messagepack,
     rows,
 )
+from dbt_lakehouse.commands.explain.explain_output import Explanation, Part, Wrong
 from dbt_lakehouse.commands.explain.guess import AEROSPIKE_AVRO, MONGODB, Guess, guess
 from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Node, Tree, located
-from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from python_udfs.aerospike.batches import split_json
 from python_udfs.core.errors import NotJson, NotMessagePack, TrailingBytes, Truncated

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.generate import edit, naming, scan
 from dbt_lakehouse.commands.generate.choices import GivenKeys
+from dbt_lakehouse.commands.generate.generate_output import GenerateError, Report
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.writer import Writer
 from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules

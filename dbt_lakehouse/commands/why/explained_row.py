@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
+from dbt_lakehouse.commands.sql.query import answered, rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import (
     Event,
     Key,
@@ -17,8 +17,8 @@ from dbt_lakehouse.commands.why.events import (
     value_text,
 )
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
-from dbt_lakehouse.commands.why.report import UNREAD, Answer, Ending, Reason, Told
 from dbt_lakehouse.commands.why.snapshots import endings_of
+from dbt_lakehouse.commands.why.why_output import UNREAD, Answer, Ending, Reason, Told
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.lake.names import BRONZE, FORGOTTEN
 from dbt_lakehouse.lake.reader import Reader

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.commands.sql.drawing import table_text
-from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run, Table
+from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run, TableStatus
 from dbt_lakehouse.config.topics import unlisted_text
 from dbt_lakehouse.texts import counted, iso_text, printable
 
@@ -168,7 +168,7 @@ def _run_text(run: Run) -> str:
     return f"{run.command} {'failed' if run.is_failed else how}, {run.ended_at}"
 
 
-def _unread_text(table: Table) -> str:
+def _unread_text(table: TableStatus) -> str:
     return printable(
         f"{table.table}: a full snapshot that ended at {table.unread_since} did not read"
         f" {counted(table.unread_keys or 0, 'key')} that the table has: their deletes may be lost."
@@ -176,7 +176,7 @@ def _unread_text(table: Table) -> str:
     )
 
 
-def _similar_text(table: Table) -> str:
+def _similar_text(table: TableStatus) -> str:
     return printable(
         f"{table.table} has no events, and no change log takes those of {table.similar_source}: if"
         " they are meant, correct the source's names in the log's model (their case counts), then"
