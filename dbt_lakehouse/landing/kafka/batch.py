@@ -120,7 +120,7 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
                 with leaving_no_files(spark):
                     commit = bronze.append(by_topic(rows, chosen), positions.snapshot)
                 landed = commit.rows
-                positions = behind_own_append(spark, logs, positions, commit.snapshot, checked_at)
+                positions = behind_own_append(spark, logs, positions, commit, checked_at)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
         positions = advanced(positions, ends)
     failed = f"{counted(landed, 'message')} landed, but that could not be noted"
