@@ -4,16 +4,15 @@ of them: as long as they are as it left them, and no longer.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from lakes import Lake, Rows
 from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.lake import bronze, small_tables
-from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.lake.small_tables import overwrite, rows_of
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.appended import counted_by_spark, counted_in_commit
@@ -109,9 +108,43 @@ def test_rows_that_could_not_be_written_are_not_known(saved: Lake) -> None:
     file = saved.folder / "no-folder"
     file.touch()
     saved.set_properties("bronze.topic_partitions", {"write.data.path": f"file://{file}/data"})
-    with pytest.raises((Py4JJavaError, CapturedException)):
+    with pytest.raises(Py4JJavaError):
         overwrite(saved.spark, TABLE, before[:1])
     assert known(saved) == (before, Asked(0, 0))
+
+
+def test_a_file_whose_commit_fails_is_removed(saved: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def files() -> set[Path]:
+        table = saved.folder / "lake" / "warehouse" / "bronze" / "topic_partitions"
+        return {*(table / "data").glob("*.parquet")}
+
+    before, held = said_by_spark(saved), files()
+
+    def refused(table: Any, *_: Any) -> None:
+        assert files() > held
+        # There is no such snapshot.
+        table.manageSnapshots().rollbackTo(1).commit()
+
+    monkeypatch.setattr(small_tables, "_commit", refused)
+    with pytest.raises(Py4JJavaError):
+        overwrite(saved.spark, TABLE, before[:1])
+    assert files() == held
+    assert known(saved) == (before, Asked(0, 0))
+
+
+def test_other_readers_find_rows_and_their_bounds(saved: Lake) -> None:
+    assert saved.read("bronze.topic_partitions") == said_by_spark(saved)
+    bounds = saved.sql(f"select readable_metrics from {TABLE}.files")
+    (metrics,) = (row["readable_metrics"] for row in bounds)
+    assert (metrics["partition"]["lower_bound"], metrics["partition"]["upper_bound"]) == (0, 1)
+    assert metrics["landed_timestamp"]["null_value_count"] == 1
+    where = "next_offset = 5 and landed_ages[72] = 3"
+    assert len(saved.sql(f"select topic from {TABLE} where {where}")) == 1
+    # By Spark's own writer the rows are the same.
+    saved.sql(f"insert overwrite {TABLE} select * from {TABLE}")
+    small_tables._held.clear()
+    rows, _ = known(saved)
+    assert rows == said_by_spark(saved) and len(rows) == 3
 
 
 def test_rows_of_two_writers_at_once_are_those_of_the_later(
@@ -119,12 +152,13 @@ def test_rows_of_two_writers_at_once_are_those_of_the_later(
 ) -> None:
     before = said_by_spark(saved)
 
-    def load_after_another(spark: Any, name: str) -> Any:
-        monkeypatch.undo()
-        saved.sql(f"insert overwrite {TABLE} select * from {TABLE} where false")
-        return load_table(spark, name)
+    commit = small_tables._commit
 
-    monkeypatch.setattr(small_tables, "load_table", load_after_another)
+    def commit_before_another(*of: Any) -> None:
+        commit(*of)
+        saved.sql(f"insert overwrite {TABLE} select * from {TABLE} where false")
+
+    monkeypatch.setattr(small_tables, "_commit", commit_before_another)
     overwrite(saved.spark, TABLE, before)
     assert [*rows_of(saved.spark, TABLE)] == said_by_spark(saved) == []
 
