@@ -30,6 +30,7 @@ from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.locks import hold_topic
 from dbt_lakehouse.lake.names import BRONZE, Silver
+from dbt_lakehouse.lake.small_tables import rows_of
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
@@ -59,12 +60,6 @@ _WITHOUT_NEWS_SECONDS: Final = 900.0
 # then for Kafka (landing/kafka/configured.py).
 _SAID: Final = "JinjaLogInfo"
 _OF_CAPTURES, _OF_KAFKA = "landed ", "kafka: "
-# The offsets that a landing has left, and the messages that it has landed.
-_LANDED: Final = f"""
-select topic, lag_messages, landed_timestamp, landed_ages, checked_at
-from {POSITIONS}
-where checked_at is not null
-"""
 
 
 class CycleOptions(NamedTuple):
@@ -383,7 +378,7 @@ class _Cycles:
             self._note_landing()
 
     def _note_landing(self) -> None:
-        rows = self._spark.sql(_LANDED).toArrow().to_pylist()
+        rows = [row for row in rows_of(self._spark, POSITIONS) if row["checked_at"] is not None]
         self._behind = {row["topic"] for row in rows if row["lag_messages"]}
         times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
         self._newest = max(times, default=None)

@@ -55,6 +55,18 @@ class KafkaSettings(NamedTuple):
         options.pop(_ISOLATION, None)
         return options
 
+    def look_options(self) -> dict[str, str]:
+        """The options of a consumer that looks for one message, and fetches no more than that."""
+        return {
+            **self.given,
+            **self._timeouts(_ADMIN_TIMEOUTS),
+            _ISOLATION: self.isolation_level,
+            "auto.offset.reset": "none",
+            "enable.auto.commit": "false",
+            "fetch.max.bytes": "1",
+            "max.partition.fetch.bytes": "1",
+        }
+
     def source_options(self) -> dict[str, str]:
         """The options of Spark's Kafka source."""
         timeouts = self._timeouts(_READ_TIMEOUTS)

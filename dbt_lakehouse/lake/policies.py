@@ -7,10 +7,12 @@ rebuild without the broker makes the same rows: once compacted, a topic counts a
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.lake.small_tables import rows_of
 from dbt_lakehouse.telling import tell
 
 LABEL: Final = "bronze.topic_policies"
@@ -57,17 +59,11 @@ def note_policies(spark: SparkSession, policies: Mapping[str, str]) -> None:
 
 def compacted_topics(spark: SparkSession) -> frozenset[str]:
     """The topics, by bronze's names, that a broker has ever reported as compacted."""
-    if not spark.catalog.tableExists(TABLE):
-        return frozenset()
-    rows = spark.table(TABLE).select("topic", "cleanup_policy").collect()
-    return frozenset(row.topic for row in rows if is_compacting(row.cleanup_policy))
+    rows = rows_of(spark, TABLE)
+    return frozenset(row["topic"] for row in rows if is_compacting(row["cleanup_policy"]))
 
 
 def _kept(spark: SparkSession) -> dict[str, str]:
     """The newest policy of each topic."""
-    if not spark.catalog.tableExists(TABLE):
-        return {}
-    rows = spark.sql(
-        f"select topic, max_by(cleanup_policy, noted_at) as policy from {TABLE} group by topic"
-    ).collect()
-    return {row.topic: row.policy for row in rows}
+    rows = sorted(rows_of(spark, TABLE), key=itemgetter("noted_at"))
+    return {row["topic"]: row["cleanup_policy"] for row in rows}

@@ -46,7 +46,12 @@ def bucket_sql(millis: str) -> str:
 
 def bucket_of(seconds: float) -> int:
     """The bucket of a lag."""
-    return math.floor(math.log(max(seconds * 1_000, 1)) / math.log(_GROWTH))
+    return bucket_of_millis(seconds * 1_000)
+
+
+def bucket_of_millis(millis: float) -> int:
+    """The bucket of a number of milliseconds."""
+    return math.floor(math.log(max(millis, 1)) / math.log(_GROWTH))
 
 
 def seconds_of(bucket: int) -> float:

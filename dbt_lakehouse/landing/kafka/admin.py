@@ -6,6 +6,8 @@ trouble, where the Kafka source would retry for minutes and then say ``listNodes
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -16,13 +18,18 @@ from dbt_lakehouse.config.kafka_probe import probe
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.session.troubles import error_text
-from dbt_lakehouse.spark.jvm import packages
+from dbt_lakehouse.spark.java import compiled
+from dbt_lakehouse.spark.jvm import gateway, packages
 
 _KAFKA: Final = "org.apache.kafka"
 # A broker without topic ids reports this one for each topic.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _REFUSED: Final = ("TopicAuthorizationException", "ClusterAuthorizationException")
+_LOGS: Final = Path(__file__).parent / "Logs.java"
 _NO_SUCH_TOPIC: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
+
+_Partition = tuple[str, int, str | None]
+"""Kafka's topic, the number and the topic's id."""
 
 
 class PartitionLog(NamedTuple):
@@ -31,7 +38,8 @@ class PartitionLog(NamedTuple):
     ``kafka_topic`` is Kafka's name of the topic, ``topic`` the one in bronze. Offsets from
     ``start`` to before ``end`` can be read; with read_committed, ``end`` lies before the first
     open transaction. ``topic_id`` tells a topic from one of the same name created later; None
-    where the broker has no ids.
+    where the broker has no ids. ``epoch`` counts the partition's leaders; None where the broker
+    doesn't say it.
     """
 
     kafka_topic: str
@@ -40,6 +48,7 @@ class PartitionLog(NamedTuple):
     topic_id: str | None
     start: int
     end: int
+    epoch: int | None = None
 
 
 class TopicLogs(NamedTuple):
@@ -68,10 +77,7 @@ def read_logs(
     with _admin(spark, settings) as (jvm, admin):
         topics = _topics(jvm, admin, rules)
         partitions, stalled = _partitions(admin, settings, list(topics))
-        offsets = _Offsets(jvm, admin, settings)
-        keys = [(kafka_topic, partition) for kafka_topic, partition, _ in partitions]
-        starts = offsets.read(keys, "earliest")
-        ends = offsets.read(keys, "latest")
+        offsets = _offsets(jvm, admin, settings, partitions)
         readable = {kafka_topic for kafka_topic, _, _ in partitions}
         policies = _policies(jvm, admin, sorted(readable))
     logs = [
@@ -80,10 +86,12 @@ def read_logs(
             topic=topics[kafka_topic],
             partition=partition,
             topic_id=topic_id,
-            start=starts[kafka_topic, partition],
-            end=ends[kafka_topic, partition],
+            start=start,
+            end=end,
+            epoch=epoch,
         )
         for kafka_topic, partition, topic_id in sorted(partitions)
+        for start, end, epoch in [offsets[kafka_topic, partition]]
     ]
     return TopicLogs(
         logs,
@@ -150,13 +158,38 @@ def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
     return topics
 
 
+@lru_cache(1)
+def _logs(jvm: Any) -> Any:
+    """The object that reads answers about many partitions; one for each JVM, since py4j confuses
+    two classes of the same name.
+    """
+    (made,) = compiled(_LOGS).getConstructors()
+    return made.newInstance(None)
+
+
 def _partitions(
     admin: Any, settings: KafkaSettings, topics: Sequence[str]
-) -> tuple[list[tuple[str, int, str | None]], dict[str, LakehouseError]]:
-    """Kafka's topic, partition and topic id of each partition of the readable topics; and the
-    other topics, with their errors.
-    """
-    partitions: list[tuple[str, int, str | None]] = []
+) -> tuple[list[_Partition], dict[str, LakehouseError]]:
+    """The partitions of the readable topics; and the other topics, with their errors."""
+    lines = _logs(gateway()).partitions(admin, list(topics)) if topics else ""
+    partitions = [
+        (topic, int(partition), _known_id(topic_id))
+        for topic, topic_id, partition in _fields(lines)
+    ]
+    readable = {topic for topic, _, _ in partitions}
+    others, stalled = _doubtful(admin, settings, [each for each in topics if each not in readable])
+    return partitions + others, stalled
+
+
+def _fields(lines: str) -> Iterator[list[str]]:
+    return (line.split("\t") for line in lines.splitlines())
+
+
+def _doubtful(
+    admin: Any, settings: KafkaSettings, topics: Sequence[str]
+) -> tuple[list[_Partition], dict[str, LakehouseError]]:
+    """``_partitions``, one by one."""
+    partitions: list[_Partition] = []
     stalled: dict[str, LakehouseError] = {}
     answers = admin.describeTopics(list(topics)).topicNameValues() if topics else {}
     for topic in topics:
@@ -213,34 +246,30 @@ def _policies(jvm: Any, admin: Any, topics: Sequence[str]) -> dict[str, str | No
 
 
 def _topic_id(description: Any) -> str | None:
-    topic_id = str(description.topicId().toString())
+    return _known_id(str(description.topicId().toString()))
+
+
+def _known_id(topic_id: str) -> str | None:
     return None if topic_id == _NO_TOPIC_ID else topic_id
 
 
-class _Offsets:
-    """Requests the first or the last offsets of partitions."""
-
-    def __init__(self, jvm: Any, admin: Any, settings: KafkaSettings) -> None:
-        self._packages = jvm
-        self._admin = admin
-        level = getattr(
-            jvm.org.apache.kafka.common.IsolationLevel, settings.isolation_level.upper()
+def _offsets(
+    jvm: Any, admin: Any, settings: KafkaSettings, partitions: Sequence[_Partition]
+) -> dict[tuple[str, int], tuple[int, int, int | None]]:
+    """The first offset of each partition (topic and number), the one behind its last message, and
+    its leader's epoch.
+    """
+    if not partitions:
+        return {}
+    level = getattr(jvm.org.apache.kafka.common.IsolationLevel, settings.isolation_level.upper())
+    options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
+    asked = "\n".join(f"{topic}\t{partition}" for topic, partition, _ in partitions)
+    return {
+        (topic, int(partition)): (int(start), int(end), None if epoch == "-1" else int(epoch))
+        for topic, partition, start, end, epoch in _fields(
+            _logs(gateway()).offsets(admin, options, asked)
         )
-        self._options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
-
-    def read(self, partitions: Sequence[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
-        """The offset of each partition (topic and number): ``earliest``, or ``latest``, which is
-        the one behind the last message.
-        """
-        specification = getattr(self._packages.org.apache.kafka.clients.admin.OffsetSpec, which)()
-        request = self._packages.java.util.HashMap()
-        keys = {}
-        for topic, partition in partitions:
-            key = self._packages.org.apache.kafka.common.TopicPartition(topic, partition)
-            keys[topic, partition] = key
-            request.put(key, specification)
-        answer = self._admin.listOffsets(request, self._options)
-        return {name: answer.partitionResult(key).get().offset() for name, key in keys.items()}
+    }
 
 
 def _cause(error: Py4JJavaError) -> Any:

@@ -33,6 +33,7 @@ from dbt_lakehouse.landing.kafka.reading import (
     Range,
     by_topic,
     capped,
+    has_rows,
     new_ranges,
     offsets_in,
     read_ranges,
@@ -112,15 +113,14 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
     landed = 0
     if chosen:
         _report(new, chosen)
-        rows = read_ranges(spark, source.settings, chosen)
+        rows = read_ranges(spark, source.settings, chosen, logs)
         with working("landing from Kafka", read_of(spark, offsets_in(chosen))):
-            # The end of a transaction takes an offset without a message, so a range may have no
-            # messages, and each run would make an empty commit.
-            if not rows.isEmpty():
+            # Without rows, each run would make an empty commit.
+            if has_rows(source.settings, chosen, rows):
                 with leaving_no_files(spark):
                     commit = bronze.append(by_topic(rows, chosen), positions.snapshot)
                 landed = commit.rows
-                positions = behind_own_append(spark, logs, positions, commit.snapshot, checked_at)
+                positions = behind_own_append(spark, logs, positions, commit, checked_at)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
         positions = advanced(positions, ends)
     failed = f"{counted(landed, 'message')} landed, but that could not be noted"

@@ -16,12 +16,12 @@ from dbt_lakehouse.errors import DataLossError, LakehouseError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.policies import note_policies
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
+from dbt_lakehouse.landing.kafka.partitions import partition_relation
 from dbt_lakehouse.landing.kafka.positions import (
     GAPS,
     Position,
     Positions,
     create_tables,
-    partition_relation,
     read_positions,
     rows_like,
 )

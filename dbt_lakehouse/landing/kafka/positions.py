@@ -14,10 +14,8 @@ compared with them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,13 +23,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.iceberg import tend_own_state
+from dbt_lakehouse.lake.iceberg import has_table, load_table, tend_own_state
 from dbt_lakehouse.lake.names import TOPIC_PARTITIONS
+from dbt_lakehouse.lake.small_tables import overwrite, rows_of
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
-from dbt_lakehouse.landing.lags import Buckets, bucket_sql
+from dbt_lakehouse.landing.kafka.appended import Appended, counted_by_spark, counted_in_commit
+from dbt_lakehouse.landing.kafka.partitions import Partition
+from dbt_lakehouse.landing.lags import Buckets
 
 TABLE: Final = f"{CATALOG}.{TOPIC_PARTITIONS}"
-GAPS: Final = f"{CATALOG}.bronze.kafka_gaps"
+_GAPS: Final = "bronze.kafka_gaps"
+GAPS: Final = f"{CATALOG}.{_GAPS}"
 _AGES: Final = (
     "landed_ages map<int, bigint> comment 'messages of this landing by their age at checked_at:"
     " under b those of 1.1^b to 1.1^(b+1) ms; null if none was landed'"
@@ -68,11 +70,23 @@ class Positions(NamedTuple):
     """The positions by topic and partition, as of a snapshot of bronze (None: it is empty)."""
 
     snapshot: int | None
-    by_partition: dict[tuple[str, int], Position]
+    by_partition: dict[Partition, Position]
 
 
 def create_tables(spark: SparkSession) -> None:
-    """Create the tables of positions and gaps if they are missing."""
+    """Create the tables of positions and gaps if they are missing. Spark takes longer to find that
+    there is nothing to create.
+    """
+    if not has_table(spark, TOPIC_PARTITIONS):
+        _create_positions(spark)
+    # A table from an earlier version may lack this column.
+    elif load_table(spark, TABLE).schema().findField("landed_ages") is None:
+        spark.sql(f"alter table {TABLE} add columns ({_AGES})")
+    if not has_table(spark, _GAPS):
+        _create_gaps(spark)
+
+
+def _create_positions(spark: SparkSession) -> None:
     spark.sql(
         f"""
         create table if not exists {TABLE} (
@@ -94,9 +108,9 @@ def create_tables(spark: SparkSession) -> None:
         comment 'One row per topic and partition: its landed offsets, and their lag'
         """
     )
-    # A table from an earlier version may lack this column.
-    if "landed_ages" not in spark.table(TABLE).columns:
-        spark.sql(f"alter table {TABLE} add columns ({_AGES})")
+
+
+def _create_gaps(spark: SparkSession) -> None:
     spark.sql(
         f"""
         create table if not exists {GAPS} (
@@ -120,11 +134,11 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
     """
     # In this order: another host may land and save in between, and the summary's snapshot must
     # not be later than the one that it is updated to.
-    rows = _collected(spark.table(TABLE))
+    rows = rows_of(spark, TABLE)
     snapshot = bronze.current_snapshot(spark)
     summed_up = rows[0]["bronze_snapshot_id"] if rows else None
     if summed_up is None or not bronze.is_in_history(spark, summed_up):
-        rows, summed_up = [], None
+        rows, summed_up = (), None
     positions = {
         (row["topic"], row["partition"]): Position(
             row["next_offset"], row["landed_offset"], row["landed_timestamp"], row["topic_id"]
@@ -148,7 +162,9 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         elif known.topic_id is None:
             # Only captures so far, and Kafka no longer has the messages before its log's start.
             positions[key] = known._replace(next_offset=max(known.next_offset, log.start))
-    _add_rows(spark, bronze.added_between(summed_up, snapshot), positions)
+    added = bronze.added_between(summed_up, snapshot)
+    if added is not None:
+        _move(positions, counted_by_spark(spark, added, _floors(positions), None))
     for log in logs:
         key = (log.topic, log.partition)
         known = positions[key]
@@ -156,7 +172,7 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         if known.topic_id is None and landed_offset is not None and landed_offset + 1 < log.start:
             # The messages between the last landed one and the log's start are gone.
             positions[key] = known._replace(next_offset=landed_offset + 1)
-    for gap in _collected(spark.table(GAPS)):
+    for gap in rows_of(spark, GAPS):
         key = (gap["topic"], gap["partition"])
         if key in positions:
             position = positions[key]
@@ -170,76 +186,46 @@ def behind_own_append(
     spark: SparkSession,
     logs: Sequence[PartitionLog],
     positions: Positions,
-    snapshot: int,
+    commit: bronze.Commit,
     checked_at: datetime,
 ) -> Positions:
-    """The positions after an append that was chosen by ``positions`` and made ``snapshot``: no
-    other process has added rows in between. They include the ages of the appended rows at
-    ``checked_at`` (UTC).
+    """The positions after an append that was chosen by ``positions``: no other process has added
+    rows in between. They include the ages of the appended rows at ``checked_at`` (UTC).
     """
     if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):
         return read_positions(spark, logs)
     by_partition = dict(positions.by_partition)
-    added = bronze.added_between(positions.snapshot, snapshot)
-    _add_rows(spark, added, by_partition, checked_at)
-    return Positions(snapshot, by_partition)
+    floors = _floors(by_partition)
+    appended = counted_in_commit(spark, commit, floors, checked_at)
+    if appended is None:
+        added = bronze.added_between(positions.snapshot, commit.snapshot)
+        assert added is not None
+        appended = counted_by_spark(spark, added, floors, checked_at)
+    _move(by_partition, appended)
+    return Positions(commit.snapshot, by_partition)
 
 
-def _add_rows(
-    spark: SparkSession,
-    added: str | None,
-    positions: dict[tuple[str, int], Position],
-    landed: datetime | None = None,
-) -> None:
-    """Move the positions by rows of bronze (an SQL relation) that they don't include yet. If the
-    rows have just ``landed``, their ages as of then are added.
+def _floors(positions: Mapping[Partition, Position]) -> dict[Partition, int]:
+    return {key: position.next_offset for key, position in positions.items()}
+
+
+def _move(positions: dict[Partition, Position], appended: Mapping[Partition, Appended]) -> None:
+    """Move the positions by rows of bronze that they don't include yet, which were counted by
+    their floors.
     """
-    if added is None:
-        return
-    age = "cast(null as int)"
-    if landed is not None:
-        # Some messages have no timestamp, or an invalid one.
-        millis = f"{landed.timestamp() * 1_000:.0f} - unix_millis(timestamp)"
-        age = f"if(timestamp >= '1970-01-01', {bucket_sql(millis)}, null)"
-    floors = {key: position.next_offset for key, position in positions.items()}
-    partition_relation(spark, floors, "floor").createOrReplaceTempView("position_floors")
-    counted = spark.sql(
-        f"""
-        select
-            topic,
-            partition,
-            age,
-            count(*) as messages,
-            coalesce(min(floor), 0) as floor,
-            count_if(offset >= coalesce(floor, 0)) as behind_floor,
-            max(offset) as landed_offset,
-            -- Python has no time behind these.
-            max_by(
-                if(timestamp between '0001-01-01' and '9999-12-31', timestamp, null), offset
-            ) as landed_timestamp
-        from (select topic, partition, offset, timestamp, {age} as age from {added})
-        left join position_floors using (topic, partition)
-        group by topic, partition, age
-        """
-    )
-    place = itemgetter("topic", "partition")
-    for key, group in groupby(sorted(_collected(counted), key=place), key=place):
-        rows = list(group)
-        newest = max(rows, key=itemgetter("landed_offset"))
-        last, behind_floor = newest["landed_offset"], sum(row["behind_floor"] for row in rows)
+    for key, rows in appended.items():
         known = positions.get(key, Position(0, None, None, None))
-        next_offset = known.next_offset
+        last, next_offset = rows.landed_offset, known.next_offset
         # Offsets are unique, so if as many rows as fit lie between floor and last, none is
         # missing. Earlier rows count only if they leave no hole either.
-        if not known.overlaps and behind_floor == last + 1 - newest["floor"] > 0:
+        if not known.overlaps and rows.behind_floor == last + 1 - next_offset > 0:
             next_offset = last + 1
         if known.landed_offset is None or last > known.landed_offset:
-            known = known._replace(landed_offset=last, landed_timestamp=newest["landed_timestamp"])
-        ages = {row["age"]: row["messages"] for row in rows if row["age"] is not None}
-        positions[key] = known._replace(next_offset=next_offset, landed_ages=ages)
+            known = known._replace(landed_offset=last, landed_timestamp=rows.landed_timestamp)
+        positions[key] = known._replace(next_offset=next_offset, landed_ages=rows.ages)
 
 
-def advanced(positions: Positions, ends: Mapping[tuple[str, int], int]) -> Positions:
+def advanced(positions: Positions, ends: Mapping[Partition, int]) -> Positions:
     """The positions, moved at least to where ``ends`` says that their partition was read."""
     moved = {
         key: position._replace(next_offset=max(position.next_offset, ends.get(key, 0)))
@@ -258,10 +244,8 @@ def save_positions(
             lags(positions, logs, checked_at), sorted(positions.by_partition.items()), strict=True
         )
     ]
-    # One commit, which readers see whole. Two hosts may do it at the same time: the rows of each
-    # are true as of its own snapshot.
-    rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
-    spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
+    # Two hosts may do it at the same time: the rows of each are true as of its own snapshot.
+    overwrite(spark, TABLE, rows)
     tend_own_state(spark, TABLE)
 
 
@@ -298,27 +282,7 @@ def lags(
     return rows
 
 
-def _collected(relation: DataFrame) -> list[dict[str, Any]]:
-    """The rows, with times in UTC (``collect`` makes them local times)."""
-    rows: list[dict[str, Any]] = relation.toArrow().to_pylist()
-    return rows
-
-
 def rows_like(spark: SparkSession, table: str, rows: Sequence[dict[str, object]]) -> DataFrame:
     """Python rows as a relation with the columns of a table, in a single partition."""
     schema = to_arrow_schema(spark.table(table).schema)
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema)).coalesce(1)
-
-
-def partition_relation(
-    spark: SparkSession, numbers: Mapping[tuple[str, int], int], name: str
-) -> DataFrame:
-    """A relation of partitions, by topic and number, with one more number column, called
-    ``name``.
-    """
-    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), (name, pa.int64())])
-    rows = [
-        {"topic": topic, "partition": partition, name: number}
-        for (topic, partition), number in numbers.items()
-    ]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))

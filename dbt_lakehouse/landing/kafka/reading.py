@@ -2,20 +2,35 @@
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from dbt_lakehouse.config.kafka import KafkaSettings
+from dbt_lakehouse.config.kafka import PREFIX, KafkaSettings
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.positions import Position, Positions
+from dbt_lakehouse.spark.java import compiled
+from dbt_lakehouse.spark.jvm import gateway, java_class
 from dbt_lakehouse.texts import sql_text
 
 # The messages of a task, and of a file; fewer would not be worth a task.
 _MESSAGES_PER_FILE: Final = 1_000_000
 _MESSAGES_PER_TASK: Final = 20_000
+# Of more messages, it takes no part of the time to open consumers, and they may hold much that they
+# have fetched ahead.
+_MESSAGES_TO_STAY_OPEN: Final = 100_000
+_GROUP: Final = f"{PREFIX}group.id"
+_KEY: Final = os.urandom(32)
+_FIRST_MESSAGE: Final = Path(__file__).parent / "FirstMessage.java"
+# A broker answers in a few. Behind many aborted messages Spark looks on.
+_LOOK_MILLIS: Final = 1_000
 
 
 class Range(NamedTuple):
@@ -67,17 +82,40 @@ def offsets_in(ranges: Iterable[Range]) -> int:
     return sum(each.end - each.start for each in ranges)
 
 
-def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range]) -> DataFrame:
-    """The messages of the ranges that bronze lacks, as its rows."""
+def read_ranges(
+    spark: SparkSession,
+    settings: KafkaSettings,
+    ranges: Sequence[Range],
+    logs: Sequence[PartitionLog] = (),
+) -> DataFrame:
+    """The messages of the ranges that bronze lacks, as its rows. If they are few, consumers stay
+    open for the next landing of the same ``logs``.
+    """
     total = offsets_in(ranges)
     tasks = max(
         min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
         math.ceil(total / _MESSAGES_PER_FILE),
     )
+    group = consumer_group(settings, logs) if total <= _MESSAGES_TO_STAY_OPEN else None
     return without_landed(
-        load_ranges(spark, settings, ranges, tasks),
+        load_ranges(spark, settings, ranges, tasks, group),
         {(each.log.topic, each.log.partition): each.position for each in ranges},
     )
+
+
+def consumer_group(settings: KafkaSettings, logs: Sequence[PartitionLog]) -> str | None:
+    """A name under which Spark keeps the consumers of logs, as long as these are the same: with
+    another topic of the same name, or another leader, offsets may have other messages than a
+    consumer has fetched ahead. None if that can't be told.
+
+    No broker is asked about the group: partitions are assigned, and offsets never committed.
+    """
+    if not logs or any(log.topic_id is None or log.epoch is None for log in logs):
+        return None
+    told = sorted((log.kafka_topic, log.partition, log.topic_id, log.epoch) for log in logs)
+    # Spark creates consumers only once, whatever the next settings are. Brokers see the name.
+    secret = json.dumps([sorted(settings.source_options().items()), told]).encode()
+    return f"spark-kafka-relation-{blake2b(secret, key=_KEY, digest_size=16).hexdigest()}"
 
 
 def by_topic(rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
@@ -91,13 +129,59 @@ def by_topic(rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
     return rows
 
 
+def has_rows(settings: KafkaSettings, ranges: Sequence[Range], rows: DataFrame) -> bool:
+    """Whether the ranges have any rows, which ``read_ranges`` has made of them. The end of a
+    transaction takes an offset without a message, as do aborted messages.
+    """
+    # Which messages bronze holds already, only Spark can tell.
+    may_ask_kafka = not any(each.position.overlaps for each in ranges)
+    return (may_ask_kafka and _has_message(settings, ranges)) or not rows.isEmpty()
+
+
+def _has_message(settings: KafkaSettings, ranges: Sequence[Range]) -> bool:
+    """Whether the ranges certainly have a message. A consumer finds it while Spark would still plan
+    the job.
+    """
+    properties = java_class("java.util.Properties")()
+    for name, value in settings.look_options().items():
+        properties.setProperty(name, value)
+    lines = (
+        (each.log.kafka_topic, str(each.log.partition), str(each.start), str(each.end))
+        for each in ranges
+    )
+    asked = "\n".join("\t".join(line) for line in lines)
+    try:
+        found: bool = _first_message(gateway()).isIn(properties, asked, _LOOK_MILLIS)
+    except Py4JJavaError:
+        # Spark's errors have their own explanations.
+        return False
+    return found
+
+
+@lru_cache(1)
+def _first_message(jvm: Any) -> Any:
+    """The object that looks for messages; one for each JVM, since py4j confuses two classes of the
+    same name.
+    """
+    (made,) = compiled(_FIRST_MESSAGE).getConstructors()
+    return made.newInstance(None)
+
+
 def load_ranges(
-    spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range], tasks: int
+    spark: SparkSession,
+    settings: KafkaSettings,
+    ranges: Sequence[Range],
+    tasks: int,
+    group: str | None = None,
 ) -> DataFrame:
-    """The messages of the ranges as rows of bronze, whether bronze has them or not."""
+    """The messages of the ranges as rows of bronze, whether bronze has them or not. The consumers
+    are those of a ``consumer_group``, or new ones.
+    """
+    consumers = {} if group is None else {_GROUP: group}
     messages = (
         spark.read.format("kafka")
-        .options(**settings.source_options())
+        # The profile's own group has priority.
+        .options(**{**consumers, **settings.source_options()})
         .option("assign", _by_topic(ranges, None))
         .option("startingOffsets", _by_topic(ranges, "start"))
         .option("endingOffsets", _by_topic(ranges, "end"))

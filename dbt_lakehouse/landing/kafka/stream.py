@@ -37,10 +37,10 @@ from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import hold_topic, landing_lock
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs, topic_ids
 from dbt_lakehouse.landing.kafka.continuity import prepare, raise_stalled
+from dbt_lakehouse.landing.kafka.partitions import partition_relation
 from dbt_lakehouse.landing.kafka.positions import (
     Positions,
     advanced,
-    partition_relation,
     read_positions,
     save_positions,
 )

@@ -32,14 +32,19 @@ from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake import bronze, small_tables
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.landing.files import LandingResult
 from dbt_lakehouse.landing.kafka import batch, progress
+from dbt_lakehouse.landing.kafka.admin import read_logs
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.positions import Position
+from dbt_lakehouse.landing.kafka.reading import Range, has_rows
 from dbt_lakehouse.maintenance import run as maintenance
 from dbt_lakehouse.maintenance.policy import Candidate, Policy
+from dbt_lakehouse.spark.jvm import gateway
+from tools.benchmarks.statements import Asked, asked_by
 
 
 def capture(topic: str, record: Record) -> dict[str, Any]:
@@ -487,6 +492,106 @@ def test_two_hosts_that_land_at_once_land_each_position_once(lake: Lake, kafka: 
             host.result()
     assert sum(run.landed for run in runs) == 3_000
     assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_a_landing_in_a_warm_process_asks_spark_only_to_write(lake: Lake, kafka: Kafka) -> None:
+    topics = [kafka.create(f"warm-{number}", 2) for number in range(2)]
+    source, spark = lake.kafka(topics), lake.spark
+
+    def consumers() -> set[str]:
+        return {*progress._read(progress._consumed(gateway()))}
+
+    def land(place: int) -> Asked:
+        for topic in topics:
+            kafka.send(topic, numbered(30, 2, start=30 * place))
+        return asked_by(spark, lambda: land_kafka(spark, source))
+
+    land(0)
+    opened = consumers()
+    # Spark counts the write of the rows and its commit.
+    assert [land(place) for place in (1, 2)] == [Asked(2, 1)] * 2
+    assert consumers() <= opened
+    assert asked_by(spark, lambda: land_kafka(spark, source)) == Asked(0, 0)
+    assert landed_by_topic(lake, topics) == kafka.records_by_topic(topics)
+
+
+def test_what_a_process_knows_of_its_last_landing_holds_only_as_long(
+    lake: Lake, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create("known", 2)
+    sent = itertools.count()
+
+    def land(messages: int = 10) -> int:
+        kafka.send(topic, numbered(messages, 2, start=messages * next(sent)))
+        return lake.land_kafka([topic]).landed
+
+    land()
+    # Another process lands, which this one does not know of.
+    known = {**small_tables._held}
+    assert land() == 10
+    small_tables._held.update(known)
+    assert land() == 10
+    # Bronze goes back, then the positions, then both.
+    both = (BRONZE, "bronze.topic_partitions")
+    for tables, again in ((both[:1], 10), (both[1:], 0), (both, 10)):
+        before = lake.current_snapshots(tables)
+        assert land() == 10
+        for table in tables:
+            lake.roll_back(table, before[table])
+        assert lake.land_kafka([topic]).landed == again
+    # An append fails before its commit, and a landing behind it.
+    for name, where, again in (("append", bronze, 10), ("save_positions", batch, 0)):
+        with monkeypatch.context() as failing:
+            failing.setattr(where, name, fail)
+            with pytest.raises(OSError, match="failed"):
+                land()
+        assert lake.land_kafka([topic]).landed == again
+    # Rows that some process deletes are landed, and no gap.
+    lake.sql(f"delete from {BRONZE} where topic = '{topic}' and offset = 0")
+    assert land() == 10
+    lake.sql("drop table bronze.topic_partitions")
+    assert lake.land_kafka([topic]).landed == 2
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def fail(*_: object) -> None:
+    raise OSError("failed")
+
+
+class Rows:
+    """Rows of ranges, of which Spark is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def isEmpty(self) -> bool:
+        self.asked += 1
+        return True
+
+
+def test_a_message_is_found_without_spark(lake: Lake, kafka: Kafka) -> None:
+    topics = [kafka.create(f"first-message-{number}") for number in range(3)]
+    # Two messages that were aborted, and the end of the transaction behind them.
+    kafka.send_in_transaction(topics[0], numbered(2), commit=False)
+    kafka.send(topics[1], numbered(3))
+    source = lake.kafka(topics)
+    logs = read_logs(lake.spark, source.settings, source.rules).partitions
+    assert [log.end for log in logs] == [3, 3, 0]
+    new = Position(0, None, None, None)
+
+    def found(ranges: Sequence[Range]) -> tuple[bool, int]:
+        rows: Any = Rows()
+        return has_rows(source.settings, ranges, rows), rows.asked
+
+    aborted, held = (Range(log, new, 0, log.end) for log in logs[:2])
+    assert found([aborted, held]) == found([held]) == (True, 0)
+    assert found([held._replace(start=2)]) == (True, 0)
+    assert found([aborted]) == (False, 1)
+    # Only Spark can tell whether bronze has the messages already, or reports what can't be read.
+    assert found([held._replace(position=Position(0, 2, None, None))]) == (False, 1)
+    gone = held._replace(log=logs[0]._replace(kafka_topic="not-there", partition=7))
+    assert found([gone]) == (False, 1)
+    assert found([held._replace(start=7, end=9)]) == (False, 1)
 
 
 def test_compaction_is_no_conflict_for_an_append(lake: Lake, kafka: Kafka) -> None:
