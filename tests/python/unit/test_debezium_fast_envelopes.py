@@ -15,6 +15,7 @@ from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.json import decode, decode_batch
+from python_udfs.debezium.layouts import mixed, shape_of
 
 MANY = 20
 UNAVAILABLE = b"__debezium_unavailable_value"
@@ -235,6 +236,19 @@ def test_what_is_plain_in_any_order(name: str) -> None:
     assert not decoded.events
     assert len(decoded.columns) <= 4
     assert decoded.payloads() == each_alone(decode, keys, values)
+
+
+def test_a_mixed_shape_is_that_of_messages_in_all_orders() -> None:
+    shapes = [shape_of(None, dumps(shuffled(number, change(number)))) for number in range(9)]
+    known = [shape for shape in shapes if shape is not None]
+    of_all = mixed(known)
+    assert of_all is not None
+    for shape in known:
+        assert of_all.merged(shape) == shape.merged(of_all) == of_all
+    document = change(1, after='{"_id":1}') | {"source": {"db": "d", "collection": "c"}}
+    of_mongodb = shape_of(None, dumps(document))
+    assert of_mongodb is not None
+    assert mixed([of_mongodb]) is None
 
 
 @pytest.mark.parametrize("name", ["old_key", "new_key"])
