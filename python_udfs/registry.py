@@ -26,6 +26,7 @@ from python_udfs.core.events import (
     Headers,
     invalid,
 )
+from python_udfs.core.fast_path import FastPath
 from python_udfs.debezium import arcion as arcion_json
 from python_udfs.debezium import avro as debezium_avro
 from python_udfs.debezium import fast_rows
@@ -92,6 +93,28 @@ _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "maxwell_json": fast_maxwell.decode_batch,
     "canal_json": fast_canal.decode_batch,
 }
+
+# Of the formats in _BATCHES.
+_FAST_PATHS: Final[dict[str, Callable[[], FastPath]]] = {
+    "aerospike_messagepack": aerospike_messagepack.fast_path,
+    "aerospike_json": aerospike_json.fast_path,
+    "aerospike_flat_json": aerospike_flat_json.fast_path,
+    "arcion_json": arcion_json.fast_path,
+    "lindorm_json": lindorm_json.fast_path,
+    "debezium_json": debezium_json.fast_path,
+    "debezium_unwrapped_json": fast_rows.fast_path,
+    "debezium_avro": debezium_avro.fast_path,
+    "debezium_unwrapped_avro": debezium_unwrapped_avro.fast_path,
+    "maxwell_json": fast_maxwell.fast_path,
+    "canal_json": fast_canal.fast_path,
+}
+
+
+def fast_path_of(format: str | None) -> FastPath | None:
+    """What ``decode_batch`` has learned of a format's tables; None if it decodes each message
+    alone.
+    """
+    return _FAST_PATHS[format]() if format in _BATCHES else None
 
 
 def decode_batch(

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt_lakehouse.spark.message_chunks import chunks_of, together
 from python_udfs import registry
 from python_udfs.core.errors import DecoderFailed
 from python_udfs.core.events import (
@@ -40,30 +41,6 @@ EVENT: Final = pa.struct(
 )
 """An event as Spark gets it."""
 
-# The payload bytes per chunk: few enough for all of their Python objects, some ten times as
-# large, to stay in a processor's cache. Ten thousand payloads of 250 bytes take twice as long as
-# 512 at a time.
-_CHUNK_BYTES = 96 * 1024
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
-
-
-def at_once(values: pa.Array, alike_bytes: int = 0) -> int:
-    """The number of values per chunk. Of each value, ``alike_bytes`` bytes don't become objects."""
-    size: int = max(1, values.nbytes - alike_bytes * len(values))
-    return min(max(_CHUNK_BYTES * len(values) // size, _SMALLEST_CHUNK), _LARGEST_CHUNK)
-
-
-def _alike_bytes(values: pa.Array) -> int:
-    """The length of the common prefix of all messages, judged by two of them: usually the schema
-    block, which is compiled once.
-    """
-    if not len(values):
-        return 0
-    first, other = (values[place].as_py() or b"" for place in (0, len(values) - 1))
-    pairs = enumerate(zip(first, other, strict=False))
-    return next((place for place, (byte, same) in pairs if byte != same), 0)
-
-
 # --- Messages to events ---------------------------------------------------------------------------
 
 
@@ -82,11 +59,13 @@ def parts_of(
     """Decode messages as ``decode_payload_batch`` takes them, in parts. To keep a part's columns
     after the next part has come takes memory.
     """
-    length = at_once(values, _alike_bytes(values))
-    for start in range(0, len(values), length):
-        chunk = (each.slice(start, length).to_pylist() for each in (formats, keys, values))
-        said = (_headers(each.slice(start, length)) for each in headers)
-        yield from _decode_chunk(start, *chunk, *said)
+    for chunk in chunks_of(formats, keys, values):
+        columns = together((formats, keys, values, *headers), chunk)
+        lists = [each.to_pylist() for each in columns[:3]] + list(map(_headers, columns[3:]))
+        end = 0
+        for places in chunk:
+            start, end = end, end + len(places)
+            yield from _decode_chunk(places, *(each[start:end] for each in lists))
 
 
 def _headers(array: pa.Array) -> list[Headers | None]:
@@ -99,16 +78,16 @@ def _headers(array: pa.Array) -> list[Headers | None]:
 
 
 def _decode_chunk(
-    start: int,
+    places: Sequence[int],
     formats: list[str | None],
     keys: list[bytes | None],
     values: list[bytes | None],
     headers: list[Headers | None] | None = None,
 ) -> Iterable[Part]:
-    """The parts of messages, the first of which is at the place ``start``: one for each format."""
+    """The parts of messages at these places: one for each format."""
     if formats.count(formats[0]) == len(formats):
         decoded = decode_batch(formats[0], keys, values, headers)
-        return [Part(formats[0], range(start, start + len(formats)), decoded)]
+        return [Part(formats[0], places, decoded)]
     parts = []
     for name in dict.fromkeys(formats):
         indexes = [index for index, format in enumerate(formats) if format == name]
@@ -118,7 +97,7 @@ def _decode_chunk(
             [values[index] for index in indexes],
             headers and [headers[index] for index in indexes],
         )
-        parts.append(Part(name, [start + index for index in indexes], decoded))
+        parts.append(Part(name, list(map(places.__getitem__, indexes)), decoded))
     return parts
 
 
@@ -157,6 +136,7 @@ class Texts(NamedTuple):
 class _Block(NamedTuple):
     """Events of one table, as ``EventColumns``, with the needed texts written."""
 
+    source: Source
     operation: str | Sequence[str]
     record_key: bytes | None
     before: bytes | None
@@ -170,16 +150,17 @@ class EventArrays:
     """Collects events as they are decoded, as event structs."""
 
     def __init__(self) -> None:
-        self._blocks: dict[Source, list[_Block]] = {}
-        self._places: dict[Source, list[int]] = {}
+        self._blocks: list[_Block] = []
+        self._places: list[int] = []
         self._events: list[Event] = []
         self._event_places: list[int] = []
 
     def add_columns(self, places: Iterable[int], columns: EventColumns, texts: Texts) -> None:
         """Add events of messages at these places. Texts that are not needed become null."""
-        self._places.setdefault(columns.source, []).extend(places)
-        self._blocks.setdefault(columns.source, []).append(
+        self._places += places
+        self._blocks.append(
             _Block(
+                columns.source,
                 columns.operation,
                 _written(columns.record_key, texts.record_key),
                 _written(columns.before, texts.images),
@@ -198,12 +179,12 @@ class EventArrays:
     @property
     def places(self) -> list[int]:
         """The places of the messages, in the order of ``structs``."""
-        return [*chain.from_iterable(self._places.values()), *self._event_places]
+        return self._places + self._event_places
 
     def structs(self) -> pa.Array:
-        """All events, grouped by table."""
+        """All events, those that were decoded together first."""
         # Making arrays has a fixed cost, whatever their length, and so has joining them.
-        arrays = [_blocks_array(table, blocks) for table, blocks in self._blocks.items()]
+        arrays = [_blocks_array(self._blocks)] if self._blocks else []
         if self._events or not arrays:
             arrays.append(_events_array(self._events))
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
@@ -251,31 +232,38 @@ def _structs(columns: list[pa.Array]) -> pa.Array:
     )
 
 
-def _blocks_array(table: Source, alike: list[_Block]) -> pa.Array:
-    """``_events_array`` of all blocks of events, which are from one table."""
-    lengths = [len(each.occurred_at) for each in alike]
+def _blocks_array(blocks: list[_Block]) -> pa.Array:
+    """``_events_array`` of all blocks of events."""
+    lengths = [len(each.occurred_at) for each in blocks]
     length = sum(lengths)
-    operations = [
-        pa.repeat(each.operation, rows)
-        if isinstance(each.operation, str)
-        else pa.array(each.operation, pa.string())
-        for each, rows in zip(alike, lengths, strict=True)
-    ]
     nothing = pa.nulls(length, pa.string())
+    names = zip(*(each.source for each in blocks), strict=True)
     arrays = [
         pa.repeat(pa.scalar(0, pa.int32()), length),
-        pa.concat_arrays(operations),
-        *(pa.repeat(pa.scalar(name, pa.string()), length) for name in table),
-        _texts_array([each.record_key for each in alike], lengths),
-        _texts_array([each.before for each in alike], lengths),
-        _texts_array([each.after for each in alike], lengths),
-        _times_array([each.occurred_at for each in alike], lengths),
-        _times_array([each.expires_at for each in alike], lengths),
-        _texts_array([each.metadata for each in alike], lengths),
+        _names_array([each.operation for each in blocks], lengths),
+        *(_names_array(of_blocks, lengths) for of_blocks in names),
+        _texts_array([each.record_key for each in blocks], lengths),
+        _texts_array([each.before for each in blocks], lengths),
+        _texts_array([each.after for each in blocks], lengths),
+        _times_array([each.occurred_at for each in blocks], lengths),
+        _times_array([each.expires_at for each in blocks], lengths),
+        _texts_array([each.metadata for each in blocks], lengths),
         nothing,
         nothing,
     ]
     return _structs(arrays)
+
+
+def _names_array(blocks: Sequence[str | Sequence[str] | None], lengths: list[int]) -> pa.Array:
+    """A column of which each block has one name for all of its rows, or that of each."""
+    first = blocks[0]
+    if (first is None or isinstance(first, str)) and all(each == first for each in blocks):
+        return pa.repeat(pa.scalar(first, pa.string()), sum(lengths))
+    rows = chain.from_iterable(
+        repeat(block, rows) if block is None or isinstance(block, str) else block
+        for block, rows in zip(blocks, lengths, strict=True)
+    )
+    return pa.array(list(rows), pa.string())
 
 
 def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:

@@ -23,12 +23,12 @@ from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from dbt_lakehouse.spark.event_arrays import (
     EventArrays,
     Texts,
-    at_once,
     careful_events,
     in_order,
     listed,
     parts_of,
 )
+from dbt_lakehouse.spark.message_chunks import at_once
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.registry import EVENT_TYPES
 from python_udfs.typed.batches import Changes

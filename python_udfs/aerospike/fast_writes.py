@@ -147,7 +147,8 @@ def mixed_columns(
     ``metadata.bins`` says of them.
     """
     after = partial(_encode_lines, images)
-    return _events(source, writes, parts, after, DictImages(images, _encode_lines), bins)
+    decoded = DictImages([None] * len(images), images, _encode_lines)
+    return _events(source, writes, parts, after, decoded, bins)
 
 
 def _events(

@@ -163,6 +163,11 @@ def _base64(texts: list[Any]) -> tuple[Sequence[Any], set[int]]:
 _FAST_PATH: Final = FastPath(decode, CanalRows())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``canal_json.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

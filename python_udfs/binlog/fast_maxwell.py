@@ -109,6 +109,11 @@ class MaxwellRows(ChangeFormat):
 _FAST_PATH: Final = FastPath(decode, MaxwellRows())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``maxwell_json.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

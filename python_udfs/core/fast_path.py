@@ -9,7 +9,7 @@ differently.
 Fallback: any other message is decoded alone by the careful path, the format's ``decode``; its
 neighbours are not affected. There are no errors here, and both paths give the same events.
 Never slower: where the fast path doesn't pay it isn't taken, and making layouts takes a small part
-of the total time (``pace``).
+of the total time, and of what they save (``pace``).
 
 A format defines how its messages are told apart and what their layouts are (``Format``). This
 module decides what is cached, and when to try or learn something.
@@ -42,7 +42,7 @@ _UNPROBED: Final = 8192
 _PROBE: Final = 16
 # Cache limits. The decoders of a layout take some 20 KB, those of many columns 100 KB.
 _MAX_TABLES: Final = 512
-_MAX_TABLES_BYTES: Final = 32 * 1024 * 1024
+_MAX_TABLES_BYTES: Final = 48 * 1024 * 1024
 _TABLE_BYTES: Final = 64 * 1024
 _MAX_LAYOUTS: Final = 4
 
@@ -155,23 +155,44 @@ class FastPath:
         """The pace of batches that begin with the same prefixes."""
         self._careful_seconds = 0.0
 
+    def names(self, key: bytes | None, value: bytes | None) -> Names:
+        """Names that tell the messages of a table from others; empty for messages that take the
+        careful path.
+        """
+        return self._format.names(key, value)
+
+    def rests(self, names: Names, messages: int) -> bool:
+        """Whether so many messages of a table are to take the careful path, as far as is known
+        before they are decoded.
+        """
+        table = self.tables.get(names)
+        if table is None:
+            return False
+        return table.rests(messages) if table.layouts else table.lessons.rests(messages)
+
     def decode_batch(self, keys: Messages, values: Messages) -> Decoded:
         """The events of each message."""
         decoded = Decoded()
+        if not values:
+            return decoded
         clock = self.learning.clock
         start, others = clock(), self._careful_seconds + self.learning.spent
         rest: Sequence[int] = range(len(values))
-        last = self._last
+        last, is_alone = self._likely(keys, values)
         if last is not None and (len(values) < _FEWEST or last.rests(len(values))):
+            if is_alone:
+                self._pace = self._pace_of(keys[0], values[0])
+                self._carefully(decoded, rest, keys, values, self._pace)
+                return decoded
             last = None
         if last is not None:
-            # A topic usually has one table.
+            # A batch usually has one table.
             rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
             if not rest:
                 return decoded
         self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
-        # If the last table's layouts decode nothing any more, something has changed, and a table
-        # whose fast path rests is tried all the same.
+        # If that table's layouts decode nothing any more, something has changed, and a table whose
+        # fast path rests is tried all the same.
         is_changed = last is not None and len(rest) == len(values)
         if self._pace.rests(len(rest)) and not is_changed:
             self._carefully(decoded, rest, keys, values, self._pace)
@@ -196,6 +217,20 @@ class FastPath:
         seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
         self._pace.went_fast(len(values), len(values) - len(decoded.events), seconds)
         return decoded
+
+    def _likely(self, keys: Messages, values: Messages) -> tuple[_Table | None, bool]:
+        """The table that most messages seem to have, and whether all seem to have it. None if it is
+        not known, or each seems to have another one.
+        """
+        places = {0, len(values) // 2, len(values) - 1}
+        named = [self._format.names(keys[place], values[place]) for place in places]
+        seen = [names for names in named if names]
+        if not seen:
+            return self._last, False
+        names = max(seen, key=seen.count)
+        times = seen.count(names)
+        are_all_different = len(seen) == 3 and times == 1
+        return None if are_all_different else self.tables.get(names), times == len(places)
 
     def _pace_of(self, key: bytes | None, value: bytes | None) -> Pace:
         prefixes = self._format.prefixes(key, value)
@@ -283,7 +318,10 @@ class FastPath:
             seconds = self.learning.clock() - start
             self.learning.decoded(seconds)
             if taken:
-                self._probe(table, tried, taken[:_PROBE], keys, values)
+                probed = min(_PROBE, len(taken) // _FEWEST + 1)
+                self._probe(table, tried, taken[:probed], keys, values)
+            known = [pace.careful for pace in (table.pace, self._pace) if pace.careful]
+            self.learning.saved(min(known, default=0.0) * (tried - len(rest)) - seconds)
             table.pace.went_fast(tried, tried - len(rest), seconds, self._pace.careful)
         return rest
 
@@ -340,13 +378,18 @@ class FastPath:
             else:
                 shapes.append(seen)
                 times.append(1)
-        if len(shapes) > _MAX_LAYOUTS and (mixed := self._format.mixed(shapes)) is not None:
-            shapes, times = [mixed], [sum(times)]
+        before: list[Layout | None] = [*table.layouts, *[None] * len(messages)]
+        if len(shapes) > _MAX_LAYOUTS:
+            shapes, times = self._mixed(shapes, times)
+            before = [
+                next((known for known in table.layouts if known.shape == shape), None)
+                for shape in shapes
+            ]
         kept: list[Layout] = []
         learned: list[Layout] = []
         # The most frequent first: there may be more than the cache holds.
         for number in sorted(range(len(shapes)), key=times.__getitem__, reverse=True):
-            known_layout = table.layouts[number] if number < len(table.layouts) else None
+            known_layout = before[number]
             if known_layout is not None and known_layout.shape == shapes[number]:
                 kept.append(known_layout)
             elif len(learned) < _MAX_LAYOUTS:
@@ -355,5 +398,27 @@ class FastPath:
                 except ValueError:
                     if known_layout is not None:
                         kept.append(known_layout)
-        table.layouts = [*learned, *kept][:_MAX_LAYOUTS]
+        table.layouts = [*learned, *kept][:_MAX_LAYOUTS] or table.layouts
         return learned
+
+    def _mixed(self, shapes: list[Any], times: list[int]) -> tuple[list[Any], list[int]]:
+        """Shapes and how often they were seen, with as few mixed ones in their place as there can
+        be.
+        """
+        mixed = self._format.mixed(shapes)
+        if mixed is not None:
+            return [mixed], [sum(times)]
+        # Messages with a key and without one, for example.
+        found: list[Any] = []
+        of_found: list[int] = []
+        for shape, seen in zip(shapes, times, strict=True):
+            for number, known in enumerate(found):
+                mixed = self._format.mixed((known, shape))
+                if mixed is not None:
+                    found[number] = mixed
+                    of_found[number] += seen
+                    break
+            else:
+                found.append(shape)
+                of_found.append(seen)
+        return found, of_found

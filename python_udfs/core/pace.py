@@ -1,6 +1,7 @@
 """Measure whether a fast path pays, in seconds of this thread's work.
 
-- ``Learning``: making layouts takes a small part of the total decoding time.
+- ``Learning``: making layouts takes a small part of the total decoding time, and of the time that
+  layouts have saved.
 - ``Pace``: a table whose messages take longer on the fast path than without it takes the careful
   path for a while, each time twice as long.
 """
@@ -13,6 +14,9 @@ from typing import Final
 # one millisecond.
 _LEARNING_PART: Final = 0.03
 _FIRST_SECONDS: Final = 0.02
+# The part of the time that layouts have saved by which they pay for others: a topic may have
+# hundreds of tables. What they have saved is known roughly.
+_PAID_PART: Final = 0.25
 
 # A fast path pays if it takes at most this part of the careful path's time.
 _PAYS: Final = 0.95
@@ -29,17 +33,25 @@ class Learning:
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.clock = clock
         self.spent = 0.0
+        self._paid = 0.0
+        """The part of it that layouts have paid for."""
         self._decoding = 0.0
 
     @property
     def is_affordable(self) -> bool:
-        return self.spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
+        return self.spent - self._paid <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
 
     def learned(self, seconds: float) -> None:
         self.spent += seconds
 
     def decoded(self, seconds: float) -> None:
         self._decoding += seconds
+
+    def saved(self, seconds: float) -> None:
+        """Record that layouts have taken so much less time than the careful path; nothing if it is
+        negative.
+        """
+        self._paid = min(self._paid + _PAID_PART * max(seconds, 0.0), self.spent)
 
 
 class Pace:

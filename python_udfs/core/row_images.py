@@ -40,10 +40,8 @@ class RowImages(ABC):
         """The values in the images before, of events that have both."""
 
 
-class StructImages(RowImages):
-    """Images as Structs: those before of one type, and those after of another. Missing ones are
-    None.
-    """
+class _ImagePairs(RowImages):
+    """The images before and after of each event, as objects. Missing ones are None."""
 
     def __init__(
         self, befores: Sequence[Any], afters: Sequence[Any], encode_lines: EncodeLines
@@ -58,18 +56,39 @@ class StructImages(RowImages):
 
     def rows(self, names: Sequence[str]) -> list[Sequence[Any]]:
         if None not in self._afters:
-            return _fields(self._afters, names)
+            return self._fields(self._afters, names)
         images = [
             image
             for before, after in zip(self._befores, self._afters, strict=True)
             if (image := before if after is None else after) is not None
         ]
-        return _fields(images, names)
+        return self._fields(images, names)
 
     def earlier(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        return _fields(
+        return self._fields(
             [each for each in compress(self._befores, self.has_after) if each is not None], names
         )
+
+    @staticmethod
+    @abstractmethod
+    def _fields(images: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]]:
+        """The values of each field; ``UNSET`` where an image lacks it."""
+
+
+class StructImages(_ImagePairs):
+    """Images as Structs: those before of one type, and those after of another."""
+
+    @staticmethod
+    def _fields(images: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]]:
+        return _fields(images, names)
+
+
+class DictImages(_ImagePairs):
+    """Images as dicts, which may have different fields."""
+
+    @staticmethod
+    def _fields(images: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]]:
+        return [[image.get(name, UNSET) for image in images] for name in names]
 
 
 class ColumnImages(RowImages):
@@ -89,20 +108,6 @@ class ColumnImages(RowImages):
         columns = self._columns()
         absent = [UNSET] * len(self.has_after)
         return [columns.get(name, absent) for name in names]
-
-    def earlier(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        return [()] * len(names)
-
-
-class DictImages(RowImages):
-    """The image after the change of each event, as a dict; they may have different fields."""
-
-    def __init__(self, images: Sequence[Mapping[str, Any]], encode_lines: EncodeLines) -> None:
-        super().__init__([False] * len(images), [True] * len(images), encode_lines)
-        self._images = images
-
-    def rows(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        return [[image.get(name, UNSET) for image in self._images] for name in names]
 
     def earlier(self, names: Sequence[str]) -> list[Sequence[Any]]:
         return [()] * len(names)

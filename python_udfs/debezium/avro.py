@@ -314,6 +314,11 @@ _encode: Final = msgspec.json.Encoder().encode
 _FAST_PATH: Final = FastPath(decode, AvroFormat())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
     """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

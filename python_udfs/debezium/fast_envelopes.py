@@ -21,7 +21,7 @@ from python_udfs.core import limits
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns, Lines
 from python_udfs.core.fast_path import Format, Messages, Names
-from python_udfs.core.row_images import RowImages, StructImages
+from python_udfs.core.row_images import DictImages, RowImages, StructImages
 from python_udfs.debezium import cells, mongodb
 from python_udfs.debezium.keys import are_flat, key_rows
 from python_udfs.debezium.layouts import (
@@ -30,7 +30,7 @@ from python_udfs.debezium.layouts import (
     Converters,
     Layout,
     Shape,
-    merged,
+    mixed,
     shape_of,
 )
 from python_udfs.debezium.types import (
@@ -39,6 +39,7 @@ from python_udfs.debezium.types import (
     Prefixes,
     has_placeholder,
     is_unavailable,
+    plain_placeholders,
 )
 from python_udfs.text.counting import count_brackets
 from python_udfs.text.json_lines import FLAT_BYTES, may_be_deep, read_lines
@@ -72,8 +73,18 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
             return ()
         prefix = self._prefixes.of(value)
         start = len(prefix)
-        key_prefix = b"" if key is None else self._key_prefixes.of(key)
-        return key_prefix, prefix, *[_text_behind(marks, value, start) for marks in _NAMING]
+        names = [b"" if key is None else self._key_prefixes.of(key), prefix]
+        behind = len(value)
+        for marks in _NAMING:
+            # The last ones are the source's, behind the images.
+            place = value.rfind(marks[0], start, behind)
+            if place < 0:
+                names.append(_text_behind(marks, value, start))
+            else:
+                behind = place
+                place += len(marks[0])
+                names.append(value[place : value.find(b'"', place)])
+        return tuple(names)
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         key_prefix, prefix = names[:2]
@@ -84,7 +95,10 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
         )
 
     def merged(self, known: Shape, seen: Shape) -> Shape | None:
-        return merged(known, seen)
+        return known.merged(seen)
+
+    def mixed(self, shapes: Sequence[Shape]) -> Shape | None:
+        return mixed(shapes)
 
     def layout(self, names: Names, shape: Shape) -> Layout:
         return Layout(shape, names[0], names[1], self._text_values)
@@ -101,12 +115,12 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
 _NAMING: Final = tuple(
     tuple(b'"%b":"' % name.encode() for name in names)
     for names in (
-        ("db", "database_name"),
-        ("schema", "schema_name"),
         ("table", "collection", "table_name"),
+        ("schema", "schema_name"),
+        ("db", "database_name"),
     )
 )
-"""The usual text before a database's, a schema's and a table's name."""
+"""The usual text before a table's, a schema's and a database's name, the last one first."""
 
 
 def _text_behind(marks: Sequence[bytes], value: bytes, start: int) -> bytes:
@@ -295,9 +309,10 @@ class _Columns(NamedTuple):
 def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | None:
     """The columns of rows, from which unfit ones are dropped; None if none is left."""
     of_envelope = layout.of_envelope
+    convert = _convert_dicts if layout.shape.any_columns else convert_in_place
     for name, row in layout.rows.items():
         if row.converters:
-            convert_in_place(row.converters, rows.parts(of_envelope.get(name)), unfit)
+            convert(row.converters, rows.parts(of_envelope.get(name)), unfit)
     if layout.key is not None:
         convert_in_place(layout.key.converters, rows.keys, unfit)
         if not are_flat(layout.key.struct, rows.keys):
@@ -310,11 +325,12 @@ def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | 
         if not rows.places:
             return None
     befores, afters = (rows.parts(of_envelope.get(name)) for name in IMAGES)
+    images = DictImages if layout.shape.any_columns else StructImages
     return _Columns(
         None if layout.key is None else partial(_record_keys, layout.key.struct, rows.keys),
         _images(befores),
         _images(afters),
-        StructImages(befores, afters, _encode_lines),
+        images(befores, afters, _encode_lines),
     )
 
 
@@ -415,6 +431,8 @@ def _plain_images(layout: Layout, change: msgspec.Struct) -> None:
     for name, row in layout.rows.items():
         attribute = layout.of_envelope.get(name)
         image = None if attribute is None else getattr(change, attribute)
+        if type(image) is dict:
+            plain_placeholders(image)
         if attribute is None or type(image) is not row.struct:
             continue
         for column in image.__struct_fields__:
@@ -440,6 +458,17 @@ def convert_in_place(converters: Converters, rows: list[Any], unfit: set[int]) -
         for row, value in zip(some, declared.convert_column(values, misfits), strict=True):
             setattr(row, attribute, value)
         unfit.update(map(there.__getitem__, misfits))
+
+
+def _convert_dicts(converters: Converters, rows: list[Any], unfit: set[int]) -> None:
+    """``convert_in_place`` for dicts."""
+    for name, declared in converters:
+        places = [place for place, row in enumerate(rows) if row is not None and name in row]
+        misfits: set[int] = set()
+        values = declared.convert_column([rows[place][name] for place in places], misfits)
+        for place, value in zip(places, values, strict=True):
+            rows[place][name] = value
+        unfit.update(map(places.__getitem__, misfits))
 
 
 def _times(sources: list[Any], of_source: dict[str, str]) -> list[Any]:

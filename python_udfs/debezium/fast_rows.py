@@ -352,6 +352,11 @@ def _struct(title: str, names: Sequence[str]) -> type[msgspec.Struct]:
 _FAST_PATH: Final = FastPath(unwrapped.decode, UnwrappedRows())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``unwrapped.decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

@@ -32,6 +32,11 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = Non
 _FAST_PATH = FastPath(decode, DebeziumFormat())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

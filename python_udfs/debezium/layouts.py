@@ -3,7 +3,8 @@
 A shape has a message's names, and the source's names of the table. Names may be absent, so shapes
 of messages of one table are merged into one, with the names of both. Types come from the schema
 block. All messages of a table have the same bytes before the payload, including the schema block:
-their prefix.
+their prefix. A shape may also leave open which columns images have, in which order: then they are
+dicts.
 
     {"schema":{"type":"struct","fields":[...]},"payload":{"before":null,"after":{...},...}}
     |---------------------- prefix ----------------------|----------- payload ------------|
@@ -13,7 +14,7 @@ conversion are then converted one after the other, by the converters that ``enve
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -24,7 +25,7 @@ from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.source_block import COLLECTION, DATABASES, SCHEMAS, TABLES, location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
-from python_udfs.text.structs import merged_names, struct_of
+from python_udfs.text.structs import merged_names, shared_struct_of, struct_of
 
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 IMAGES: Final = ("before", "after")
@@ -58,6 +59,8 @@ class Shape(NamedTuple):
     """Empty if no message has had one yet; the same for images."""
     before: tuple[str, ...]
     after: tuple[str, ...]
+    any_columns: bool = False
+    """Whether images may have any columns in any order; none are listed then."""
 
     @property
     def of_mongodb(self) -> bool:
@@ -71,19 +74,46 @@ class Shape(NamedTuple):
 
     @property
     def names(self) -> int:
-        return sum(map(len, self[2:]))
+        return sum(map(len, self._parts))
+
+    @property
+    def _parts(self) -> tuple[tuple[str, ...], ...]:
+        return self.envelope, self.source, self.transaction, self.before, self.after
+
+    def with_any_columns(self) -> "Shape":
+        """The same shape for images of any columns."""
+        return self._replace(before=(), after=(), any_columns=True)
+
+    def merged(self, other: "Shape") -> "Shape | None":
+        """The common shape of messages of both; None without one."""
+        if self[:2] != other[:2]:
+            return None
+        if self.any_columns != other.any_columns:
+            return self.with_any_columns().merged(other.with_any_columns())
+        parts = []
+        for names, more in zip(self._parts, other._parts, strict=True):
+            of_both = merged_names(names, more)
+            if of_both is None:
+                return None
+            parts.append(of_both)
+        envelope, source, transaction, before, after = parts
+        shape = Shape(*self[:2], envelope, source, transaction, before, after, self.any_columns)
+        return shape if shape.names <= _MAX_NAMES else None
 
 
 Converters = Sequence[tuple[str, Schema]]
-"""Attributes of a row's Struct whose values are converted, and their converters."""
+"""Attributes of a row's Struct, or names of a dict, whose values are converted, and their
+converters.
+"""
 
 
 class _Row(NamedTuple):
     """A row of columns as an image or a key."""
 
-    struct: type[msgspec.Struct]
+    struct: Any
+    """Its type: a Struct, or of dicts."""
     converters: Converters
-    nothing: msgspec.Struct | None
+    nothing: Any
     """An image that lacks all columns; None if it may not."""
 
 
@@ -135,8 +165,11 @@ class Layout:
         """The rows of images."""
         if not shape.of_mongodb:
             self.rows = {
-                "before": _row(shape.before, schema.before, may_lack),
-                "after": _row(shape.after, schema.after, may_lack),
+                name: _any_row(declared) if shape.any_columns else _row(columns, declared, may_lack)
+                for name, columns, declared in (
+                    ("before", shape.before, schema.before),
+                    ("after", shape.after, schema.after),
+                )
             }
         types: dict[str, Any] = dict.fromkeys(shape.envelope, _SCALAR | UnsetType)
         if shape.of_mongodb:
@@ -144,7 +177,9 @@ class Layout:
             types["updateDescription"] = _UPDATE | None | UnsetType
         types |= {name: row.struct | None | UnsetType for name, row in self.rows.items()}
         types |= {"op": Literal["r", "c", "u", "d"], "source": source}
-        transaction = struct_of(dict.fromkeys(shape.transaction, _SCALAR | UnsetType), may_lack)
+        transaction = shared_struct_of(
+            dict.fromkeys(shape.transaction, _SCALAR | UnsetType), may_lack
+        )
         for name, known in (("transaction", transaction | None), ("ts_ms", int | None)):
             if name in types:
                 types[name] = known | UnsetType
@@ -174,7 +209,7 @@ class Layout:
             *["schema_name"] * (schema.name is not None),
             *["bson"] * shape.of_mongodb,
         ]
-        self.metadata = struct_of(dict.fromkeys(named, Any), False)
+        self.metadata = shared_struct_of(dict.fromkeys(named, Any), False)
 
 
 def _schema(prefix: bytes, text_values: bool) -> Schema:
@@ -237,18 +272,17 @@ def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
     return any(type(image) is dict and cells.are_cells(image) for image in images)
 
 
-def merged(known: Shape, seen: Shape) -> Shape | None:
-    """The common shape of messages of both; None without one."""
-    if known[:2] != seen[:2]:
+def mixed(shapes: Sequence[Shape]) -> Shape | None:
+    """The shape of messages of all these and of others like them, whatever their images' columns;
+    None without one.
+    """
+    first, *others = shapes
+    if first.of_mongodb:
         return None
-    parts = []
-    for names, more in zip(known[2:], seen[2:], strict=True):
-        of_both = merged_names(names, more)
-        if of_both is None:
-            return None
-        parts.append(of_both)
-    shape = Shape(known.key, known.place, *parts)
-    return shape if shape.names <= _MAX_NAMES else None
+    shape: Shape | None = first.with_any_columns()
+    for other in others:
+        shape = None if shape is None else shape.merged(other)
+    return shape
 
 
 def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Row:
@@ -267,5 +301,22 @@ def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Ro
             types[name] |= UnsetType
         if declared.kept is None:
             converters.append((f"f{place}", declared))
-    struct = struct_of(types, may_lack)
+    struct = shared_struct_of(types, may_lack)
     return _Row(struct, converters, struct() if may_lack else None)
+
+
+def _any_row(schema: Schema | None) -> _Row:
+    """A row of any columns; with a schema of its own, of those that this declares. Raises
+    ``ValueError`` if it is declared as something else.
+    """
+    if schema is None:
+        return _Row(dict[str, Any], (), {})
+    if not schema.is_row:
+        raise ValueError
+    types = {
+        name: Any if declared.kept is None else declared.kept
+        for name, declared in schema.fields.items()
+    }
+    converters = [(name, each) for name, each in schema.fields.items() if each.kept is None]
+    make: Any = TypedDict
+    return _Row(make("Image", types, total=False), converters, {})

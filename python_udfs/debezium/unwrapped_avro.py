@@ -152,6 +152,11 @@ def _are_of(layout: _Layout, rows: fast_rows.Rows) -> list[bool]:
 _FAST_PATH: Final = FastPath(decode, AvroRows())
 
 
+def fast_path() -> FastPath:
+    """What ``decode_batch`` has learned."""
+    return _FAST_PATH
+
+
 def decode_batch(keys: Messages, values: Messages) -> Decoded:
     """``decode`` for many messages; those of one layout are decoded together."""
     return _FAST_PATH.decode_batch(keys, values)

@@ -1,5 +1,6 @@
 """Types created at run time for the names of JSON objects: msgspec checks them in C."""
 
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
@@ -19,6 +20,18 @@ def struct_of(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Stru
     rename = {f"f{place}": name for place, name in enumerate(types)}
     # Keyword-only, since optional fields could otherwise not precede others.
     return msgspec.defstruct("Fields", fields, rename=rename, gc=False, kw_only=may_lack)
+
+
+def shared_struct_of(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Struct]:
+    """``struct_of``, the same for the same fields in the same order, as long as few others were
+    asked for: many tables of a database have the same parts.
+    """
+    return _shared(tuple(types.items()), may_lack)
+
+
+@lru_cache(64)
+def _shared(types: tuple[tuple[str, Any], ...], may_lack: bool) -> type[msgspec.Struct]:
+    return struct_of(dict(types), may_lack)
 
 
 def merged_names(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@ on its neighbours, whatever a fast path looks at for all of a batch together.
 import base64
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ Sent = tuple[bytes | None, bytes | None]
 _DEPTHS: Final = (1, 5, 60, *range(MAX_DEPTH - 8, MAX_DEPTH + 2), MAX_DEPTH + 44)
 # Shapes of messages that can't be deletes.
 _WRITES: Final = ("shuffled", "toast")
+_TABLE: Final = re.compile(rb'(orders|profiles)"')
 
 
 def stream(name: str, count: int) -> list[Message]:
@@ -26,6 +28,21 @@ def stream(name: str, count: int) -> list[Message]:
     shape: Shape = SHAPES[name]
     mix = {"mix": WRITES_ONLY} if name.endswith(_WRITES) else {}
     return list(messages(shape, range(count), **mix))
+
+
+def of_tables(rng: Rng, name: str, plain: list[Message], tables: int) -> list[Message]:
+    """Messages of a shape as if they were of so many tables, at most ten."""
+
+    def renamed(text: bytes, table: int) -> bytes:
+        if SHAPES[name].format == "aerospike_messagepack":
+            return text.replace(b"\xa8profiles", b"\xa9profiles%d" % table)
+        return _TABLE.sub(rb'\g<1>%d"' % table, text)
+
+    numbers = [rng.randrange(tables) for _ in plain]
+    return [
+        Message(*(renamed(text, number) for text in message))
+        for message, number in zip(plain, numbers, strict=True)
+    ]
 
 
 def odd_batch(rng: Rng, name: str, plain: list[Message]) -> list[Sent]:

@@ -1,6 +1,7 @@
 """The fast path for plain changes gives what ``decode`` gives, message by message."""
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.json import decode, decode_batch
+from python_udfs.debezium.layouts import mixed, shape_of
 
 MANY = 20
 UNAVAILABLE = b"__debezium_unavailable_value"
@@ -60,6 +62,19 @@ def with_field(name: str) -> Callable[[int], Value]:
 
 def image(**more: Any) -> Value:
     return {"id": 7, "name": "a", "price": 2, "note": "n", **more}
+
+
+def shuffled(number: int, message: Value) -> Value:
+    """A message with its images' columns in another order."""
+    if "payload" in message:
+        return message | {"payload": shuffled(number, message["payload"])}
+    message = message.copy()
+    for name in ("before", "after"):
+        if message.get(name):
+            columns = list(message[name].items())
+            random.Random(f"{name} {number}").shuffle(columns)
+            message[name] = dict(columns)
+    return message
 
 
 def check(keys: list[bytes | None], values: list[bytes | None]) -> None:
@@ -201,6 +216,41 @@ def test_what_is_plain(name: str) -> None:
     assert decoded.payloads() == each_alone(decode, keys, values)
 
 
+@pytest.mark.parametrize("name", [*PLAIN, *OTHER])
+@pytest.mark.parametrize("key", KEYS)
+def test_what_decode_gives_in_any_order(name: str, key: str) -> None:
+    check(
+        [KEYS[key](number) for number in range(MANY)],
+        [dumps(shuffled(number, (PLAIN | OTHER)[name](number))) for number in range(MANY)],
+    )
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_plain_in_any_order(name: str) -> None:
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
+    values: list[bytes | None] = [
+        dumps(shuffled(number, PLAIN[name](number))) for number in range(MANY)
+    ]
+    for _ in range(3):
+        decoded = decode_batch(keys, values)
+    assert not decoded.events
+    assert len(decoded.columns) <= 4
+    assert decoded.payloads() == each_alone(decode, keys, values)
+
+
+def test_a_mixed_shape_is_that_of_messages_in_all_orders() -> None:
+    shapes = [shape_of(None, dumps(shuffled(number, change(number)))) for number in range(9)]
+    known = [shape for shape in shapes if shape is not None]
+    of_all = mixed(known)
+    assert of_all is not None
+    for shape in known:
+        assert of_all.merged(shape) == shape.merged(of_all) == of_all
+    document = change(1, after='{"_id":1}') | {"source": {"db": "d", "collection": "c"}}
+    of_mongodb = shape_of(None, dumps(document))
+    assert of_mongodb is not None
+    assert mixed([of_mongodb]) is None
+
+
 @pytest.mark.parametrize("name", ["old_key", "new_key"])
 def test_a_field_called_as_the_key_of_a_key_update_is_none(name: str) -> None:
     value = dumps(change(1, **{name: "Struct{id=1}"}))
@@ -224,6 +274,15 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note":null,"note":1'),
         (b'"note":null', b'"id":1'),
         (b'"note":null', b'"more":null'),
+        (b'"note":null', b'"no\xffte":null'),
+        (b'"note":null', b'"no\xc3\xa9te":null'),
+        (b'"note":null', b'"no\\u0041te":null'),
+        (b'"note":null', b'"no\\"te":null'),
+        (b'"note":null', b'"no\nte":null'),
+        (b'"note":null', b'"no\x01te":null'),
+        (b'"note":null', b'"":null,"":null'),
+        (b'"note":null', b'"$partial":{"updated":{"note":1}}'),
+        (b'"note":null', b'"note":{"value":1,"set":true}'),
         (b',"note":null', b""),
         (b'"note":null', b'"note" : null'),
         (b'"note":null', b'"note": null'),
@@ -295,6 +354,10 @@ def test_one_other_message_among_many(old: bytes, new: bytes) -> None:
     assert changed != values[11]
     values[11] = changed
     check(keys, values)
+    # Beside messages of a mixed layout, too.
+    for number in set(range(MANY)) - {11}:
+        values[number] = dumps(shuffled(number, change(number)))
+    check(keys, values)
 
 
 @pytest.mark.parametrize("between", [b"", b"\n", b" "])
@@ -315,13 +378,15 @@ def test_two_in_one(between: bytes) -> None:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"x":', b"}")])
-@pytest.mark.parametrize("inserts", [0, 5])
+@pytest.mark.parametrize("inserts", [0, 5, 15])
 def test_deepest_values(inserts: int, opening: bytes, closing: bytes) -> None:
     """Beside deletes without images, which have fewer brackets than others."""
     no_brackets = {"sequence": None}
     values: list[bytes | None] = [
         dumps(
-            change(number, source=no_brackets)
+            (shuffled if inserts > 5 else lambda _, message: message)(
+                number, change(number, source=no_brackets)
+            )
             if number < inserts
             else change(number, source=no_brackets, op="d", after=None)
         )
@@ -399,3 +464,35 @@ def test_random_changes(images: list[Value], changes: list[tuple[str, int, int, 
         )
         keys.append(dumps({"id": number}) if with_key else None)
     check(keys, list(messages))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ccrudtx"),
+            *[st.none() | st.dictionaries(names, values, max_size=4)] * 2,
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+)
+def test_random_changes_of_any_columns(
+    changes: list[tuple[str, Value | None, Value | None, bool]],
+) -> None:
+    taught: list[bytes | None] = [
+        dumps(shuffled(number, change(number, before=image(), op="u"))) for number in range(MANY)
+    ]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
+    decode_batch(keys, taught)
+    assert len(decode_batch(keys, taught).columns) == 1
+    messages = [
+        dumps(change(number, op=op, before=before, after=after))
+        for number, (op, before, after, _) in enumerate(changes)
+    ]
+    own_keys = [
+        dumps({"id": number}) if has_key else None
+        for number, (_, _, _, has_key) in enumerate(changes)
+    ]
+    check([*keys, *own_keys], [*taught, *messages])

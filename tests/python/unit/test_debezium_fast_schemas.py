@@ -1,5 +1,6 @@
 """The fast path for changes with schema blocks gives what ``decode`` gives, message by message."""
 
+import random
 from typing import Any, Final
 
 import msgspec
@@ -312,6 +313,38 @@ def test_images_that_are_declared_differently() -> None:
         wrapped(schema, change(id, {"c": 100}, op="u", before={"c": id})) for id in range(MANY)
     ]
     check_plain([None] * MANY, values)
+
+
+def in_any_order(id: int, columns: Value) -> Value:
+    """The columns with others, in an order of their own."""
+    named = [*columns.items(), *((name, id) for name in "xyz")]
+    random.Random(id).shuffle(named)
+    return dict(named)
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_columns_in_any_order(kind: str) -> None:
+    """Plain ones take the fast path, odd ones beside them the careful path."""
+    schema = block({"c": DECLARED[kind], **dict.fromkeys("xyz", declared("int32"))})
+    plain = some(kind) if kind in PLAIN else [None]
+    values: Messages = []
+    for id in range(MANY):
+        image = in_any_order(id, {"c": plain[id % len(plain)]})
+        other = in_any_order(-id, {"c": plain[-1 - id % len(plain)]})
+        parts: list[Value] = [
+            {"op": "u", "before": image},
+            {"op": "d", "before": image, "after": None},
+            {},
+        ]
+        values.append(wrapped(schema, change(id, other) | parts[id % 3]))
+    keys: Messages = [key(id) for id in range(MANY)]
+    check_plain(keys, values)
+    assert len(decode_batch(keys, values).columns) == 1
+    for id, odd in enumerate(ODD, MANY):
+        values.append(wrapped(schema, change(id, in_any_order(id, {"c": odd}))))
+        values.append(wrapped(schema, change(id, op="u", before=in_any_order(id, {"c": odd}))))
+    values.append(wrapped(schema, change(99, in_any_order(99, {"not declared": 1}))))
+    check([key(id) for id in range(len(values))], values)
 
 
 @pytest.mark.parametrize("kind", DECLARED)

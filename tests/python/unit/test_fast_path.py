@@ -48,6 +48,20 @@ def test_learning_takes_a_part_of_all_time() -> None:
     assert learning.is_affordable
 
 
+def test_layouts_pay_for_others_with_a_quarter_of_what_they_save() -> None:
+    learning = Learning()
+    learning.learned(0.25)
+    learning.saved(0.9)
+    learning.saved(-1.0)
+    assert not learning.is_affordable
+    learning.saved(0.1)
+    assert learning.is_affordable
+    # Not with what was saved long ago.
+    learning.saved(100.0)
+    learning.learned(0.03)
+    assert not learning.is_affordable
+
+
 def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
     pace = Pace()
     pace.went_fast(100, 0, 1.0)
@@ -235,6 +249,45 @@ def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.Mo
         assert clock.careful <= len(values) / 100
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_hundreds_of_tables_are_learned(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, decode, messages = FORMATS[format]
+    layouts = make()
+    clock = Clock(layouts, decode, monkeypatch)
+    layout = layouts.layout
+
+    def slowly(*shape: Any) -> Any:
+        clock.now += 400e-6
+        return layout(*shape)
+
+    monkeypatch.setattr(layouts, "layout", slowly)
+    fast_path = FastPath(clock.decode, layouts, Learning(clock))
+    values = messages("tables", 300 * 20)
+    for _ in range(12):
+        before, start = clock.careful, clock.now
+        for table in range(300):
+            part: list[bytes | None] = list(values[table::300])
+            assert len(fast_path.decode_batch([None] * 20, part).payloads()) == 20
+        assert clock.now - start <= 1.25 * 20e-6 * len(values)
+    assert clock.careful == before
+    assert clock.now - start <= 0.3 * 20e-6 * len(values)
+
+
+def test_a_message_of_another_table_in_front_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make, decode, messages = FORMATS["debezium_json"]
+    layouts = make()
+    clock = Clock(layouts, decode, monkeypatch)
+    fast_path = FastPath(clock.decode, layouts, Learning(clock))
+    values = messages("alike", 4000)
+    other = messages("tables", 2)[1]
+    for start in range(0, len(values), 200):
+        part: list[bytes | None] = [other, *values[start : start + 199]]
+        fast_path.decode_batch([None] * 200, part)
+    assert clock.careful <= 20 + len(values) // 100
+
+
 @pytest.mark.parametrize("first", ["alike", "mostly alike", "others", "shuffled"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_table_that_changes_for_good_is_learned_anew(
@@ -317,6 +370,19 @@ def test_arcion_takes_it_too() -> None:
     keys: list[bytes | None] = [None] * 60
     expected = [arcion.decode(None, value) for value in values]
     fast_path = FastPath(arcion.decode, DebeziumFormat(text_values=True), Learning(lambda: 0.0))
+    for _ in range(2):
+        assert fast_path.decode_batch(keys, values).payloads() == expected
+    assert not fast_path.decode_batch(keys[:40], values[:40]).events
+    # In any order.
+    for number, value in enumerate(values):
+        message = msgspec.json.decode(value or b"")
+        for name in ("before", "after"):
+            if message["payload"][name]:
+                columns = list(message["payload"][name].items())
+                random.Random(f"{name} {number}").shuffle(columns)
+                message["payload"][name] = dict(columns)
+        values[number] = dumps(message)
+    expected = [arcion.decode(None, value) for value in values]
     for _ in range(2):
         assert fast_path.decode_batch(keys, values).payloads() == expected
     assert not fast_path.decode_batch(keys[:40], values[:40]).events

@@ -13,8 +13,8 @@ from tools.benchmarks.payloads import SHAPES
 
 # Avro is read by column in Rust, see test_avro_columns.
 NAMES = [name for name, shape in SHAPES.items() if not shape.format.endswith("avro")]
-# Not for long: these take the careful path, all tables and columns in turn.
-ROUNDS = {name: 1 if name.endswith(("layouts", "shuffled")) else 6 for name in NAMES}
+# Not for long: these take the careful path, all tables in turn.
+ROUNDS = {name: 1 if name.endswith("layouts") else 6 for name in NAMES}
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from dbt_lakehouse.spark.payload_functions import Taken, log_events_batch, other_events_batch
+from python_udfs import registry
 from python_udfs.typed.declared import Log, LogColumn
 
 LOG = Log(
@@ -42,6 +43,14 @@ def test_a_log_gets_its_own_events_alone() -> None:
     assert [len(each) for each in found] == [1, 0, 0, 0, 1]
     assert [each[0]["change"]["name"] for each in found if each] == ["a", "c"]
     assert found[4][0]["change"]["_changed_columns"] == ["name"]
+
+
+def test_the_tables_of_all_formats_that_decode_many_are_known() -> None:
+    assert registry._FAST_PATHS.keys() == registry._BATCHES.keys()
+    for format in registry.FORMATS:
+        fast_path = registry.fast_path_of(format)
+        assert (fast_path is not None) == (format in registry._BATCHES)
+    assert registry.fast_path_of(None) is None
 
 
 def test_what_a_log_takes_is_counted_alone() -> None:

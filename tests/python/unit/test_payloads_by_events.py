@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from arrow_values import differing, values_of
 from fuzzing import Payload, changed, know_schemas, learn_anew, seeds, without_rest
+from odd_batches import odd_batch, of_tables, stream
 from typed_events import random_changes, random_log
 from typed_seeds import log_of
 
-from dbt_lakehouse.spark import payload_functions
+from dbt_lakehouse.spark import message_chunks, payload_functions
 from dbt_lakehouse.spark.by_events import Taken, log_events_of, others_of
 from dbt_lakehouse.spark.event_arrays import careful_events
 from dbt_lakehouse.spark.functions import decode_payload_batch
@@ -194,6 +195,73 @@ def test_formats_and_tables_side_by_side() -> None:
     check_others(Taken(frozenset({(None, "users", "profiles")}), orders), mixed)
 
 
+# --- Many tables ----------------------------------------------------------------------------------
+
+# Avro's tables are those of its schemas.
+_OF_TABLES: Final = [
+    name
+    for name, shape in SHAPES.items()
+    if not name.endswith(("layouts", "alternating")) and not shape.format.endswith("avro")
+]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if these were the messages of large batches."""
+    monkeypatch.setattr(message_chunks, "_SMALLEST_CHUNK", 16)
+    monkeypatch.setattr(message_chunks, "_LARGEST_CHUNK", 24)
+
+
+def check_all(batch: Batch, logs: Sequence[tuple[Log, frozenset[Source] | None]]) -> None:
+    assert not differing(decode_payload_batch(*batch.arrays), batch.events)
+    for log, sources in logs:
+        check_log(log, sources, batch)
+
+
+def are_by_table(arrays: Arrays) -> bool:
+    return not isinstance(next(message_chunks.chunks_of(*arrays))[0], range)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("name", _OF_TABLES)
+def test_many_tables_in_turn(name: str) -> None:
+    rng = random.Random(name)
+    format = SHAPES[name].format
+    plain = of_tables(rng, name, stream(name, 160), 10)
+    payloads = [Payload(*each) for each in plain]
+    logs, takens = list(logs_of(format, payloads[:12])), list(takens_of(format, payloads))
+    batch = Batch(arrays_of(format, payloads))
+    assert are_by_table(batch.arrays)
+    check_all(batch, logs[:8])
+    for _ in range(2):
+        odd = [Payload(key, value or b"") for key, value in odd_batch(rng, name, plain)]
+        batch = Batch(arrays_of(format, odd))
+        check_all(batch, rng.sample(logs, 3))
+        check_others(rng.choice(takens), batch)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_formats_with_many_tables_side_by_side() -> None:
+    rng = random.Random(7)
+    parts, logs = [], []
+    for name in ("debezium", "aerospike", "maxwell", "unwrapped", "aerospike_json", "mongodb"):
+        format = SHAPES[name].format
+        plain = of_tables(rng, name, stream(name, 100), 10)
+        payloads = [Payload(key, value or b"") for key, value in odd_batch(rng, name, plain)]
+        parts.append(arrays_of(format, payloads))
+        logs += list(logs_of(format, [Payload(*each) for each in plain[:6]]))
+    arrays = joined(
+        [*parts, (pa.array([None], pa.string()), *arrays_of("", [Payload(None, b"x")])[1:])]
+    )
+    order = pa.array(rng.sample(range(len(arrays[0])), len(arrays[0])))
+    formats, keys, values = (each.take(order) for each in arrays)
+    batch = Batch((formats, keys, values))
+    assert are_by_table(batch.arrays)
+    check_all(batch, rng.sample(logs, 10))
+    orders = frozenset({("shop", "sales", "orders1"), ("sales", None, "orders2")})
+    check_others(Taken(frozenset({(None, "users", "profiles3")}), orders), batch)
+
+
 # --- Rows of any kind -----------------------------------------------------------------------------
 
 _SOURCE: Final = {"db": "d", "schema": "s", "table": "t", "ts_ms": 5}
@@ -331,6 +399,28 @@ def test_a_bug_of_the_fast_way_costs_time_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(payload_functions, "EventArrays", raise_error)
     assert log_events_batch(_ID_LOG, None, *arrays).equals(expected[0])
     assert other_events_batch(taken, topics, *arrays).equals(expected[1])
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_headers_of_many_tables() -> None:
+    plain = of_tables(random.Random(3), "debezium", stream("debezium", 160), 10)
+    other_keys = [
+        [{"key": "__debezium.oldkey", "value": b'{"order_id":%d}' % place}]
+        for place in range(len(plain))
+    ]
+    headers = [each if place % 5 == 0 else None for place, each in enumerate(other_keys)]
+    arrays = (
+        *arrays_of("debezium_json", [Payload(*each) for each in plain]),
+        pa.array(headers, _HEADERS),
+    )
+    assert are_by_table(arrays[:3])
+    expected = careful_events(*arrays)
+    assert not differing(decode_payload_batch(*arrays), expected)
+    log = Log((LogColumn("order_id", "bigint", "order_id"),), ("order_id",))
+    got = log_events_batch(log, None, *arrays)
+    assert not differing(got, log_events_of(log, None, expected))
+    updates = [event["change"]["_key_update"] for (event,) in got.to_pylist()]
+    assert any(updates)
 
 
 def test_a_wrong_format_and_a_wrong_type_stop() -> None:
