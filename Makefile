@@ -61,10 +61,10 @@ real: setup .venv/.dev .venv/.classes .venv/.connect ## hold gold against a real
 	@$(BIN)/python -m pytest -o addopts="--strict-markers -ra" --rounds 3 tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
-	@$(BIN)/python tests/python/support/fuzzing.py $(FUZZ)
+	@PYTHONPATH=tests/python $(BIN)/python -m support.fuzzing $(FUZZ)
 
 soak: setup .venv/.dev .venv/.classes $(if $(findstring --fuzz,$(SOAK)),.venv/.fuzz) $(if $(findstring --real,$(SOAK)),.venv/.connect) ## play random streams and crashes against the references (SOAK="--minutes 600"; SOAK="--help")
-	@$(BIN)/python tests/python/support/soak.py $(SOAK)
+	@PYTHONPATH=tests/python $(BIN)/python -m support.soak $(SOAK)
 
 # At last what no linter looks at: macros and YAML have 100 columns. A word of more than 80 (a type, a literal) can't be
 # broken. Descriptions in Markdown are the comments of the tables' columns, so each is one line.

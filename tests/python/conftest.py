@@ -11,8 +11,8 @@ from dbt_lakehouse import redaction
 from local_kafka.broker import Broker
 
 if TYPE_CHECKING:
-    from kafka_topics import Kafka
-    from lakes import Lake
+    from support.kafka_topics import Kafka
+    from support.lakes import Lake
 
 # Files whose tests share a lake.
 SHARING: Final = {
@@ -151,7 +151,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def kafka(broker: Broker) -> Iterator["Kafka"]:
     """The topics of that broker, which the profile names as long as the module's tests run."""
     # Imported here: dbt and Spark take seconds, and most tests need neither.
-    from kafka_topics import Kafka
+    from support.kafka_topics import Kafka
 
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
@@ -161,7 +161,7 @@ def kafka(broker: Broker) -> Iterator["Kafka"]:
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
     """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
-    from lakes import DEMO_AS_OF, Lake
+    from support.lakes import DEMO_AS_OF, Lake
 
     lake = Lake(tmp_path_factory.mktemp("demo"))
     # With a report of the run.
@@ -178,7 +178,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
 @pytest.fixture(scope="session")
 def demo_docs(demo: "Lake") -> Path:
     """The page that `lakehouse docs` writes of that lake."""
-    from lakes import DEMO_AS_OF
+    from support.lakes import DEMO_AS_OF
 
     from dbt_lakehouse.commands.docs import write_docs
 
@@ -193,7 +193,7 @@ def demo_docs(demo: "Lake") -> Path:
 @pytest.fixture(scope="session")
 def kafka_lake(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
     """The lake of all tests that land from Kafka; each looks at its own topics."""
-    from lakes import Lake
+    from support.lakes import Lake
 
     return Lake(tmp_path_factory.mktemp("kafka-lake"))
 

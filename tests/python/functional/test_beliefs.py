@@ -4,22 +4,22 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from belief_tables import SOURCES, gold_of, table_of
-from expected_gold import Row, micros_of
-from history_tables import KEYS, TICKETS
-from lakes import as_of_text
-from row_events import Source, changes_by_key, key_value
-from row_lake import RUNS, RowLake, expected_history, moment
-from small_project import add_gold
+from support.belief_tables import SOURCES, gold_of, table_of
+from support.expected_gold import Row, micros_of
+from support.history_tables import KEYS, TICKETS
+from support.lakes import as_of_text
+from support.row_events import Source, changes_by_key, key_value
+from support.row_lake import RUNS, RowLake, expected_history, moment
+from support.small_project import add_gold
 
 from dbt_lakehouse.reference.beliefs import Belief, beliefs
 from dbt_lakehouse.reference.history import Version
 from dbt_lakehouse.reference.history import history as versions_of
 
 if TYPE_CHECKING:
-    from built_rows import Built
+    from support.built_rows import Built
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 def believed(lake: RowLake, source: Source) -> dict[str, list[Belief]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
-from lakes import Lake
-from small_project import small_project
+from support.lakes import Lake
+from support.small_project import small_project
 
 from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.generate.naming import column_names

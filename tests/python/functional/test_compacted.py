@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
-from compacted_tables import (
+from support.compacted_tables import (
     EXAMPLES,
     FIRST_SEED,
     GOLD,
@@ -18,17 +18,25 @@ from compacted_tables import (
     TRAYS,
     stream,
 )
-from expected_gold import Row
-from history_tables import TICKETS
-from row_events import COLUMNS, TOMBSTONE, Event, Source, changes_by_key, place_order, placed
-from row_examples import events_of, example_key, partition_of
-from row_lake import LAST, RUNS, each_table, expected_state
-from row_streams import BATCHINGS, debezium_stream, key_number, with_tombstones
+from support.expected_gold import Row
+from support.history_tables import TICKETS
+from support.row_events import (
+    COLUMNS,
+    TOMBSTONE,
+    Event,
+    Source,
+    changes_by_key,
+    place_order,
+    placed,
+)
+from support.row_examples import events_of, example_key, partition_of
+from support.row_lake import LAST, RUNS, each_table, expected_state
+from support.row_streams import BATCHINGS, debezium_stream, key_number, with_tombstones
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 @each_table(GOLD)

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 import pytest
-from lakes import Lake
-from small_project import Log, add_gold, add_log, current_state, history, small_project
-from streams import MINUTE, START, Message
+from support.lakes import Lake
+from support.small_project import Log, add_gold, add_log, current_state, history, small_project
+from support.streams import MINUTE, START, Message
 
 from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.why.events import keyed_table

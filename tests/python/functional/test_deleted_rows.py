@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from deleted_tables import (
+from support.deleted_tables import (
     EXAMPLES,
     FIRST,
     HISTORY_TEST,
@@ -15,13 +15,13 @@ from deleted_tables import (
     gold_of,
     table_of,
 )
-from expected_gold import Row
-from history_tables import METERS, TICKETS
-from lakes import as_of_text
-from partial_tables import GAUGES
-from row_events import COLUMNS, Source, key_value
-from row_examples import events_of, example_key, minute
-from row_lake import (
+from support.expected_gold import Row
+from support.history_tables import METERS, TICKETS
+from support.lakes import as_of_text
+from support.partial_tables import GAUGES
+from support.row_events import COLUMNS, Source, key_value
+from support.row_examples import events_of, example_key, minute
+from support.row_lake import (
     LAST,
     RUNS,
     differences,
@@ -29,8 +29,8 @@ from row_lake import (
     expected_with_deleted,
     key_column,
 )
-from shard_tables import BRANCHES
-from small_project import add_gold
+from support.shard_tables import BRANCHES
+from support.small_project import add_gold
 
 from dbt_lakehouse.build.deleted_rows import rows_of_all
 from dbt_lakehouse.commands.forget.forget_steps import Options, forget
@@ -43,9 +43,9 @@ from dbt_lakehouse.runs.graph import fold_of_model, node_named
 from dbt_lakehouse.session.dbt_commands import read_manifest
 
 if TYPE_CHECKING:
-    from built_rows import Built
+    from support.built_rows import Built
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 def kept(rows: Iterable[Row], source: Source, number: int) -> Deleted | None:

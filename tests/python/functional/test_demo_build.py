@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 from dbt_common.exceptions import DbtRuntimeError
-from lakes import DEMO_AS_OF, Lake
-from report_pages import Page, is_sound
+from support.lakes import DEMO_AS_OF, Lake
+from support.report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import LakehouseConnectionManager
 from dbt_lakehouse.cli import lakehouse

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from lakes import copy_project
+from support.lakes import copy_project
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands import doctor

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
+from support.lakes import Lake
 
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.runs import tables

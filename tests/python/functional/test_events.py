@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import compacted_tables
-import history_tables
-import key_update_tables
 import pytest
-from row_events import Source
-from row_messages import line
+from support import compacted_tables, history_tables, key_update_tables
+from support.row_events import Source
+from support.row_messages import line
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands import events
@@ -24,9 +22,9 @@ from dbt_lakehouse.errors import ConfigurationError
 from python_udfs.core.events import Event
 
 if TYPE_CHECKING:
-    from built_rows import Built
+    from support.built_rows import Built
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 OTHER_EVENTS: Final = "silver.other_events"
 TIMES: Final = ("timestamp", "occurred_at", "expires_at")

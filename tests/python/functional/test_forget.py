@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from aerospike_encoder import pack
 from click.testing import CliRunner
-from lakes import Lake, Rows
-from needles import holders
-from small_messages import digest, digest_text, order, order_key, profile, profile_key
-from small_project import small_project
-from streams import MINUTE, ORDERS, PROFILES, START, Message
+from support.aerospike_encoder import pack
+from support.lakes import Lake, Rows
+from support.needles import holders
+from support.small_messages import digest, digest_text, order, order_key, profile, profile_key
+from support.small_project import small_project
+from support.streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.forget import erasing, leaving

@@ -15,12 +15,12 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
 
-import avro_messages
 import msgspec
 import pytest
 import yaml
-from aerospike_encoder import Ext, Map, pack
-from lakes import Lake, copy_project
+from support import avro_messages
+from support.aerospike_encoder import Ext, Map, pack
+from support.lakes import Lake, copy_project
 
 from dbt_lakehouse.cli import lakehouse as command_line
 from dbt_lakehouse.commands.generate import documents, edit, models, naming, scan, sources, types

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from lakes import Lake
-from small_messages import row_change
-from small_project import Log, add_gold, add_log, current_state, history, small_project
+from support.lakes import Lake
+from support.small_messages import row_change
+from support.small_project import Log, add_gold, add_log, current_state, history, small_project
 
 from dbt_lakehouse.commands.redrive import Redriven, redrive
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
-from expected_gold import Row
-from history_tables import (
+from support.expected_gold import Row
+from support.history_tables import (
     EXAMPLES,
     HISTORIES,
     KEYS,
@@ -16,15 +16,15 @@ from history_tables import (
     TRACKED,
     Version,
 )
-from row_events import COLUMNS, WRITES, Source, key_value
-from row_examples import events_of, example_key, minute, partition_of
-from row_lake import LAST, RUNS, expected_history
-from streams import MINUTE, START, UNAVAILABLE
+from support.row_events import COLUMNS, WRITES, Source, key_value
+from support.row_examples import events_of, example_key, minute, partition_of
+from support.row_lake import LAST, RUNS, expected_history
+from support.streams import MINUTE, START, UNAVAILABLE
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 @pytest.mark.parametrize("table", TABLES)

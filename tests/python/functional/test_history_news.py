@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
-from expected_gold import EPOCH
-from lakes import Lake
-from row_events import COLUMNS, Event, Source
-from row_examples import Step, delete, insert, row, truncate, update, write
-from row_lake import (
+from support.expected_gold import EPOCH
+from support.lakes import Lake
+from support.row_events import COLUMNS, Event, Source
+from support.row_examples import Step, delete, insert, row, truncate, update, write
+from support.row_lake import (
     LAST,
     RowLake,
     add_change_log,
@@ -25,8 +25,8 @@ from row_lake import (
     expected_rows,
     log_of,
 )
-from small_project import add_gold, history, small_project
-from streams import DAY, MINUTE, START, UNAVAILABLE
+from support.small_project import add_gold, history, small_project
+from support.streams import DAY, MINUTE, START, UNAVAILABLE
 
 from dbt_lakehouse.build.history_news import HistoryNews
 from dbt_lakehouse.build.row_news import RowNews

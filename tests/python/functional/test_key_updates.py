@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from key_update_tables import (
+from support.key_update_tables import (
     ACCOUNTS,
     ALL,
     EMPTIED,
@@ -18,20 +18,20 @@ from key_update_tables import (
     stream,
     table,
 )
-from row_events import COLUMNS, Source, key_value
-from row_examples import events_of, example_key
-from row_lake import LAST, RUNS, expected_state, typed
-from row_streams import BATCHINGS
-from streams import UNAVAILABLE
+from support.row_events import COLUMNS, Source, key_value
+from support.row_examples import events_of, example_key
+from support.row_lake import LAST, RUNS, expected_state, typed
+from support.row_streams import BATCHINGS
+from support.streams import UNAVAILABLE
 
 from dbt_lakehouse.build.key_update_values import Source as Origin
 from dbt_lakehouse.build.key_update_values import sources
 from python_udfs.registry import decode_batch, decode_payload
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 OLD, NEW = "__debezium.oldkey", "__debezium.newkey"
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
-from expected_gold import Row
-from keyless_tables import ARCHIVED, EXAMPLES, NOTES, TABLE, events_of_example
-from row_events import COLUMNS
-from row_examples import partition_of
-from row_lake import RUNS, expected_rows, typed
+from support.expected_gold import Row
+from support.keyless_tables import ARCHIVED, EXAMPLES, NOTES, TABLE, events_of_example
+from support.row_events import COLUMNS
+from support.row_examples import partition_of
+from support.row_lake import RUNS, expected_rows, typed
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)))

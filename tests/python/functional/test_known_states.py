@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Final
 
 import pytest
-import streams
-from aerospike_encoder import pack
-from expected_gold import EPOCH, ORDERS, PROFILES, Table, expected_rows, log_of
-from lakes import Lake, as_of_text
 from pyspark.sql import DataFrame
-from small_messages import digest_text, order, profile
-from streams import HOUR, MINUTE, START, Message
+from support import streams
+from support.aerospike_encoder import pack
+from support.expected_gold import EPOCH, ORDERS, PROFILES, Table, expected_rows, log_of
+from support.lakes import Lake, as_of_text
+from support.small_messages import digest_text, order, profile
+from support.streams import HOUR, MINUTE, START, Message
 
 from dbt.adapters.lakehouse.lake.statements import Statements
 from dbt_lakehouse.runs.commits import note

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 import pytest
-from lakes import Lake
+from support.lakes import Lake
 
 from dbt_lakehouse.commands.backup import backup, recover
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, WriteError

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from lakes import Lake
 from pyspark.errors.exceptions.captured import CapturedException
+from support.lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 import pytest
-from aerospike_encoder import pack
-from lakes import Lake
-from small_messages import digest_text, profile, profile_key
-from streams import DAY, HOUR, PROFILES, START, Message
+from support.aerospike_encoder import pack
+from support.lakes import Lake
+from support.small_messages import digest_text, profile, profile_key
+from support.streams import DAY, HOUR, PROFILES, START, Message
 
 MODELS: Final = ("-s", "+profiles")
 SOON: Final = "2026-10-01 03:00:00"

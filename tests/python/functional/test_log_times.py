@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lakes import Lake
-from small_messages import set_less_delete
-from streams import PROFILES
+from support.lakes import Lake
+from support.small_messages import set_less_delete
+from support.streams import PROFILES
 
 START = 1_700_000_000_000
 PROPERTY = "lakehouse.log_times"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from lakes import Lake, Rows
-from small_messages import order
-from streams import MINUTE, ORDERS, START, Message
+from support.lakes import Lake, Rows
+from support.small_messages import order
+from support.streams import MINUTE, ORDERS, START, Message
 
 from dbt_lakehouse.commands.backup import backup
 from dbt_lakehouse.commands.maintain import maintain as lakehouse_maintain

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from lakes import Lake
-from needles import holders
-from small_messages import row_change
-from small_project import Gold, Log, add_gold, add_log, small_project
-from streams import Message
+from support.lakes import Lake
+from support.needles import holders
+from support.small_messages import row_change
+from support.small_project import Gold, Log, add_gold, add_log, small_project
+from support.streams import Message
 
 from dbt_lakehouse.commands.forget.forget_steps import Options, forget
 from dbt_lakehouse.commands.why.events import keyed_table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from dbt.cli.main import dbtRunner
-from lakes import Lake
+from support.lakes import Lake
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.generate.generate_output import GenerateError

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from lakes import Lake
-from small_messages import row_change
-from small_project import Log, add_gold, add_log, current_state, remove_model, small_project
-from streams import START, Message
+from support.lakes import Lake
+from support.small_messages import row_change
+from support.small_project import Log, add_gold, add_log, current_state, remove_model, small_project
+from support.streams import START, Message
 
 from dbt_lakehouse.runs import commits, marks, source_filter
 from dbt_lakehouse.runs.moving import MOVED

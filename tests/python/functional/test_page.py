@@ -15,9 +15,9 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from lakes import Lake as BuiltLake
-from live_pages import page_of
-from report_pages import Page, is_sound
+from support.lakes import Lake as BuiltLake
+from support.live_pages import page_of
+from support.report_pages import Page, is_sound
 
 from dbt_lakehouse.cli import lakehouse, main
 from dbt_lakehouse.commands.kept_cycles import KeptCycles

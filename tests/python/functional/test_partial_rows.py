@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from expected_gold import Row
-from partial_tables import (
+from support.expected_gold import Row
+from support.partial_tables import (
     EXAMPLES,
     GAUGES,
     HISTORIES,
@@ -22,15 +22,15 @@ from partial_tables import (
     Example,
     shuffled_events,
 )
-from row_events import COLUMNS, WRITES, Source, key_value
-from row_examples import events_of, example_key, partition_of
-from row_lake import LAST, RUNS, each_table, expected_state
-from streams import UNAVAILABLE
+from support.row_events import COLUMNS, WRITES, Source, key_value
+from support.row_examples import events_of, example_key, partition_of
+from support.row_lake import LAST, RUNS, each_table, expected_state
+from support.streams import UNAVAILABLE
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 @each_table(TABLES)

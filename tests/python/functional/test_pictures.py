@@ -6,19 +6,19 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pictured import key_of, source_of
-from row_events import key_value
-from row_examples import minute
-from row_lake import key_column
+from support.pictured import key_of, source_of
+from support.row_events import key_value
+from support.row_examples import minute
+from support.row_lake import key_column
 
 from dbt_lakehouse.reference.fates import Fate
 from tools.pictures.cases import CASES, MINUTE, Case, Event
 from tools.pictures.files import FOLDER, PAGE, files
 
 if TYPE_CHECKING:
-    from built_rows import Built
+    from support.built_rows import Built
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 

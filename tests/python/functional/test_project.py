@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dbt.cli.main import dbtRunner
-from lakes import copy_project
+from support.lakes import copy_project
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.errors import ConfigurationError

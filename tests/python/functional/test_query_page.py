@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
-from commands import Command, lakehouse
-from lakes import DEMO_AS_OF, Lake
-from pages import blocks, without_blanks
-from pages import lakehouse as run_lakehouse
+from support.commands import Command, lakehouse
+from support.lakes import DEMO_AS_OF, Lake
+from support.pages import blocks, without_blanks
+from support.pages import lakehouse as run_lakehouse
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.duckdb_connection import extension_files

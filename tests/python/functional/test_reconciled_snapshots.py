@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import pytest
-from debezium_messages import SOURCE, dumps
-from lakes import Lake
-from small_project import Log, add_gold, add_log, current_state, history, small_project
-from streams import START, Message
+from support.debezium_messages import SOURCE, dumps
+from support.lakes import Lake
+from support.small_project import Log, add_gold, add_log, current_state, history, small_project
+from support.streams import START, Message
 
 from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.gathering import gather

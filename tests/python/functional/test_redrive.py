@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import pytest
-from aerospike_encoder import pack
 from click.testing import CliRunner
-from lakes import Lake, Rows
-from small_messages import digest_text, order, profile
-from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
+from support.aerospike_encoder import pack
+from support.lakes import Lake, Rows
+from support.small_messages import digest_text, order, profile
+from support.streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.generate import scan

@@ -10,7 +10,7 @@ from typing import Any, Final
 import kubernetes_validate
 import pytest
 import yaml
-from small_project import small_project
+from support.small_project import small_project
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.catalog import absolute

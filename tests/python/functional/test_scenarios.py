@@ -16,11 +16,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import expected_gold
 import pytest
-import streams
-from aerospike_encoder import pack
-from expected_gold import (
+from support import expected_gold, streams
+from support.aerospike_encoder import pack
+from support.expected_gold import (
     EPOCH,
     GOLD,
     MODELS,
@@ -36,8 +35,8 @@ from expected_gold import (
     micros_of,
     states,
 )
-from lakes import Lake, as_of_text, copy_project
-from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
+from support.lakes import Lake, as_of_text, copy_project
+from support.streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
 
 from dbt_lakehouse.build import templates
 from dbt_lakehouse.reference.fold import Change, known_time, log_order

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from lakes import Lake, Outcome, Rows, copy_project
-from small_project import Log, add_gold, add_log, current_state, history
-from streams import UNAVAILABLE
+from support.lakes import Lake, Outcome, Rows, copy_project
+from support.small_project import Log, add_gold, add_log, current_state, history
+from support.streams import UNAVAILABLE
 
 from dbt_lakehouse.declared.declarations import digest
 from dbt_lakehouse.runs.commits import note

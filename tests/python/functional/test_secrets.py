@@ -23,7 +23,7 @@ from dbt_common.events.logger import LineFormat, LoggerConfig
 from dbt_common.events.types import Note
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import Lake, copy_project
+from support.lakes import Lake, copy_project
 
 from dbt.adapters.lakehouse.connections.terminal import hide_secrets
 from dbt_lakehouse import cli, redaction

@@ -14,12 +14,12 @@ from zipimport import zipimporter
 
 import pyspark
 import pytest
-from commands import A_MESSAGE
-from lakes import Lake
-from needles import holders
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit, udf
+from support.commands import A_MESSAGE
+from support.lakes import Lake
+from support.needles import holders
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError

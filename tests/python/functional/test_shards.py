@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
-from expected_gold import Row
-from row_events import COLUMNS, Event, placed
-from row_examples import events_of, example_key, partition_of
-from row_lake import LAST, RUNS, Expected, expected_rows, expected_state
-from shard_tables import (
+from support.expected_gold import Row
+from support.row_events import COLUMNS, Event, placed
+from support.row_examples import events_of, example_key, partition_of
+from support.row_lake import LAST, RUNS, Expected, expected_rows, expected_state
+from support.shard_tables import (
     BRANCHES,
     EQUALS,
     EXAMPLES,
@@ -23,9 +23,9 @@ from shard_tables import (
 )
 
 if TYPE_CHECKING:
-    from built_rows import Built, Refreshed
+    from support.built_rows import Built, Refreshed
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 
 @pytest.mark.parametrize("table", GOLD)

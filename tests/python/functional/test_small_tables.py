@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from lakes import Lake, Rows
 from py4j.protocol import Py4JJavaError
+from support.lakes import Lake, Rows
 
 from dbt_lakehouse.lake import bronze, small_tables
 from dbt_lakehouse.lake.small_tables import overwrite, rows_of

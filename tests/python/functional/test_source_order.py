@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from expected_gold import EPOCH
-from lakes import Lake, as_of_text
-from small_messages import row_change
-from small_project import Log, add_gold, add_log, current_state, history, small_project
-from streams import DAY, HOUR, START, UNAVAILABLE, Message
+from support.expected_gold import EPOCH
+from support.lakes import Lake, as_of_text
+from support.small_messages import row_change
+from support.small_project import Log, add_gold, add_log, current_state, history, small_project
+from support.streams import DAY, HOUR, START, UNAVAILABLE, Message
 
 AS_OF: Final = EPOCH + timedelta(milliseconds=START + DAY)
 # By then, what was remembered of deleted keys is purged.

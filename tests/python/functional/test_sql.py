@@ -17,13 +17,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import without_rights
-from lakes import Lake
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from support.commands import without_rights
+from support.lakes import Lake
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.show import Choice, show_tables

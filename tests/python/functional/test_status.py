@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import DEMO_AS_OF, Lake
 from msgspec import structs
 from prometheus_client import parser as older
 from prometheus_client.openmetrics import parser
-from report_pages import Page, is_sound
-from small_messages import row_change
-from small_project import Log, add_gold, add_log, current_state, small_project
+from support.lakes import DEMO_AS_OF, Lake
+from support.report_pages import Page, is_sound
+from support.small_messages import row_change
+from support.small_project import Log, add_gold, add_log, current_state, small_project
 
 from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.cli import lakehouse, main

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from expected_gold import EPOCH, ORDERS, WRITES, expected_rows, log_of
-from lakes import Lake, Rows, as_of_text
-from small_project import Log, add_gold, add_log, current_state, small_project
-from streams import DAY, START, Message, stream
-from streams import ORDERS as TOPIC
+from support.expected_gold import EPOCH, ORDERS, WRITES, expected_rows, log_of
+from support.lakes import Lake, Rows, as_of_text
+from support.small_project import Log, add_gold, add_log, current_state, small_project
+from support.streams import DAY, START, Message, stream
+from support.streams import ORDERS as TOPIC
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.reference.fold import log_order

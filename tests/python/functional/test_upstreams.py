@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import pytest
 import yaml
-from lakes import Lake, Outcome
-from small_messages import aerospike_write, row_change
-from small_project import (
+from support.lakes import Lake, Outcome
+from support.small_messages import aerospike_write, row_change
+from support.small_project import (
     Log,
     add_gold,
     add_log,
@@ -25,7 +25,7 @@ from small_project import (
     remove_model,
     small_project,
 )
-from streams import UNAVAILABLE, Message
+from support.streams import UNAVAILABLE, Message
 
 from dbt_lakehouse.lake.bronze import create_table
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from aerospike_encoder import pack
 from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lakes import Lake
-from small_messages import profile
-from streams import PROFILES, START, Message
+from support.aerospike_encoder import pack
+from support.lakes import Lake
+from support.small_messages import profile
+from support.streams import PROFILES, START, Message
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.variables import checked, require_topics, unknown, variables_of

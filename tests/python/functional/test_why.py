@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import compacted_tables
-import history_tables
-import partial_tables
 import pytest
-import shard_tables
-from expected_gold import micros_of
-from row_events import DATABASE, Event, Source, changes_by_key, key_value
-from row_examples import example_key
-from row_lake import LAST, expected_state, key_column
-from streams import DAY
+from support import compacted_tables, history_tables, partial_tables, shard_tables
+from support.expected_gold import micros_of
+from support.row_events import DATABASE, Event, Source, changes_by_key, key_value
+from support.row_examples import example_key
+from support.row_lake import LAST, expected_state, key_column
+from support.streams import DAY
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
@@ -29,9 +26,9 @@ from dbt_lakehouse.reference.fold import Change, State, fold, fold_partial, log_
 from dbt_lakehouse.session.dbt_commands import read_manifest
 
 if TYPE_CHECKING:
-    from built_rows import Built
+    from support.built_rows import Built
 
-pytest_plugins = ["built_rows"]
+pytest_plugins = ["support.built_rows"]
 
 MODULES = (history_tables, partial_tables, shard_tables)
 SOURCES = [(module, source) for module in MODULES for source in module.SOURCES if source.has_key]

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from dbt_common.exceptions import DbtBaseException
-from expected_gold import EPOCH
-from lakes import Lake, Outcome, Rows, as_of_text
-from small_messages import aerospike_write, digest_text, row_change, set_less_delete
-from small_project import (
+from support.expected_gold import EPOCH
+from support.lakes import Lake, Outcome, Rows, as_of_text
+from support.small_messages import aerospike_write, digest_text, row_change, set_less_delete
+from support.small_project import (
     Gold,
     Log,
     add_gold,
@@ -25,7 +25,7 @@ from small_project import (
     remove_model,
     small_project,
 )
-from streams import DAY, HOUR, MINUTE, START, UNAVAILABLE, Message
+from support.streams import DAY, HOUR, MINUTE, START, UNAVAILABLE, Message
 
 Named = Mapping[str, Any]
 POSTGRESQL: Final[Named] = {"connector": "postgresql", "db": "shop", "schema": "app"}

@@ -2,8 +2,9 @@
 
 import struct
 
-from aerospike_encoder import Ext, Map
 from hypothesis import strategies as st
+
+from support.aerospike_encoder import Ext, Map
 
 texts = st.text(max_size=12)
 integers = st.integers(-(2**63), 2**64 - 1)

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from history_tables import METERS, TICKETS
-from row_events import Source
-from row_lake import log_of
-from small_project import Gold, add_gold, history
+from support.history_tables import METERS, TICKETS
+from support.row_events import Source
+from support.row_lake import log_of
+from support.small_project import Gold, add_gold, history
 
 SOURCES: Final = (METERS, TICKETS)
 

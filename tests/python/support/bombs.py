@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from aerospike_encoder import Map, Packed, pack
+from support.aerospike_encoder import Map, Packed, pack
 
 DIGEST: Final = b"abcdefghijklmnopqrst"
 KEY: Final = ["ns", "set", DIGEST, None]

@@ -8,25 +8,27 @@ three runs, and what was seen on the way is kept.
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import belief_tables
-import compacted_tables
-import deleted_tables
-import history_tables
-import key_update_tables
-import keyless_tables
-import partial_tables
-import pictured
 import pytest
-import shard_tables
-from expected_gold import Row
-from lakes import Lake
-from row_events import Event
-from row_lake import LONG, RUNS, Expected, RowLake, differences
-from row_streams import BATCHINGS, in_runs
-from small_project import remove_model, small_project
 
 from dbt_lakehouse.report.facts import TableFacts
 from dbt_lakehouse.report.gather import gather
+from support import (
+    belief_tables,
+    compacted_tables,
+    deleted_tables,
+    history_tables,
+    key_update_tables,
+    keyless_tables,
+    partial_tables,
+    pictured,
+    shard_tables,
+)
+from support.expected_gold import Row
+from support.lakes import Lake
+from support.row_events import Event
+from support.row_lake import LONG, RUNS, Expected, RowLake, differences
+from support.row_streams import BATCHINGS, in_runs
+from support.small_project import remove_model, small_project
 
 MODULES = (
     history_tables,

@@ -11,9 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from lakes import Lake
-
 from dbt_lakehouse.config.paths import ROOT
+from support.lakes import Lake
 
 # How long to wait for what comes within a few seconds unless the machine has other work.
 SECONDS: Final = 240.0

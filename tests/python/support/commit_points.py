@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from commands import Command, wait_until
+from support.commands import Command, wait_until
 
 # Common table expressions may be in a view, and not in a trigger.
 _TABLES: Final = """

@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from row_events import TOMBSTONE, Event, Image, Source
-from row_examples import Step, delete, events_of, insert, row, update
-from row_lake import (
+from support.row_events import TOMBSTONE, Event, Image, Source
+from support.row_examples import Step, delete, events_of, insert, row, update
+from support.row_lake import (
     Expected,
     add_change_log,
     add_current_state,
@@ -21,7 +21,7 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import compacted_stream
+from support.row_streams import compacted_stream
 
 STOCK: Final = Source("debezium.stock", "depot", "stock", is_compacted=True)
 BINS: Final = Source("debezium.depot", "depot", "bins", is_compacted=True, names_keys=True)

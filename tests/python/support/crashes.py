@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from commands import SECONDS, Command, dbt, lakehouse
-from commit_points import Commits, Point, kill, points_of
-from disks import FULL, READ_ONLY, is_told, small_disk
-from lakes import as_of_text
-from row_messages import line
-from soak_lake import SoakLake
-from soak_streams import SOURCES, Do, Step, episode_of
-
 from dbt_lakehouse.commands.maintain import maintain
 from dbt_lakehouse.commands.redrive import redrive
 from dbt_lakehouse.runs.commits import note
+from support.commands import SECONDS, Command, dbt, lakehouse
+from support.commit_points import Commits, Point, kill, points_of
+from support.disks import FULL, READ_ONLY, is_told, small_disk
+from support.lakes import as_of_text
+from support.row_messages import line
+from support.soak_lake import SoakLake
+from support.soak_streams import SOURCES, Do, Step, episode_of
 
 TABLES: Final = ("meters", "tickets", "visits")
 _SEED: Final = 23

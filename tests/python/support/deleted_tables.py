@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from history_tables import METERS, TICKETS
-from key_update_tables import LEDGERS
-from partial_tables import GAUGES
-from row_events import NOTHING, Event, Image, Source
-from row_examples import Step, delete, events_of, insert, row, truncate, update, write
-from row_lake import Expected, add_change_log, expected_with_deleted, log_of
-from row_streams import debezium_stream
-from shard_tables import BRANCHES
-from small_project import Gold, add_gold, current_state, history
-from streams import UNAVAILABLE
+from support.history_tables import METERS, TICKETS
+from support.key_update_tables import LEDGERS
+from support.partial_tables import GAUGES
+from support.row_events import NOTHING, Event, Image, Source
+from support.row_examples import Step, delete, events_of, insert, row, truncate, update, write
+from support.row_lake import Expected, add_change_log, expected_with_deleted, log_of
+from support.row_streams import debezium_stream
+from support.shard_tables import BRANCHES
+from support.small_project import Gold, add_gold, current_state, history
+from support.streams import UNAVAILABLE
 
 # Ordered by source time, and truncated.
 CLEARED: Final = Source("debezium.shop.cleared", "shop", "cleared", True, True)

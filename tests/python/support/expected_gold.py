@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-import streams
-from lakes import Lake
-from streams import Message
-
 from dbt_lakehouse.reference.fold import Change, Position, State, fold
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
+from support import streams
+from support.lakes import Lake
+from support.streams import Message
 
 Row = dict[str, Any]
 

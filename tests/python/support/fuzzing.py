@@ -272,7 +272,16 @@ def fuzz(
         limit = [f"-runs={max(1, round(runs * each.of_runs))}"] if runs else []
         if seconds:
             limit.append(f"-max_total_time={max(1, round(seconds * each.of_seconds))}")
-        child = [sys.executable, __file__, "--format", format, "--pass", str(number), *limit]
+        child = [
+            sys.executable,
+            "-m",
+            "support.fuzzing",
+            "--format",
+            format,
+            "--pass",
+            str(number),
+            *limit,
+        ]
         said = []
         with subprocess.Popen(child, stderr=subprocess.PIPE, text=True, errors="replace") as fuzzer:
             assert fuzzer.stderr is not None

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from row_events import Event, Image, Source
-from row_examples import (
+from support.row_events import Event, Image, Source
+from support.row_examples import (
     SENT,
     Sent,
     Step,
@@ -24,7 +24,7 @@ from row_examples import (
     update,
     write,
 )
-from row_lake import (
+from support.row_lake import (
     Expected,
     add_change_log,
     add_current_state,
@@ -32,8 +32,8 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import aerospike_stream, debezium_stream, with_lone_tombstones
-from streams import DAY, MINUTE, UNAVAILABLE
+from support.row_streams import aerospike_stream, debezium_stream, with_lone_tombstones
+from support.streams import DAY, MINUTE, UNAVAILABLE
 
 METERS: Final = Source(
     "aerospike.web.meters",

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from commands import SECONDS, Command, lakehouse
-from commit_points import Commits, Point, kill, points_of
-from disks import READ_ONLY, is_told, small_disk
-from kafka_topics import Kafka, landed, numbered
-from lakes import Lake, topic_entries
-
 from local_kafka.broker import Broker
+from support.commands import SECONDS, Command, lakehouse
+from support.commit_points import Commits, Point, kill, points_of
+from support.disks import READ_ONLY, is_told, small_disk
+from support.kafka_topics import Kafka, landed, numbered
+from support.lakes import Lake, topic_entries
 
 _TOPIC: Final = "crashes"
 _PARTITIONS: Final = 3

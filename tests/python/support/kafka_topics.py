@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from commands import SECONDS, wait_until
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
@@ -23,9 +22,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from lakes import Lake
 
 from local_kafka.captures import QUIET
+from support.commands import SECONDS, wait_until
+from support.lakes import Lake
 
 BRONZE: Final = "bronze.raw_payloads"
 # When the dbt runs of these tests are.

@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from row_events import Event, Image, Source, Value
-from row_examples import Step, delete, events_of, insert, row, truncate, update
-from row_lake import (
+from support.row_events import Event, Image, Source, Value
+from support.row_examples import Step, delete, events_of, insert, row, truncate, update
+from support.row_lake import (
     Expected,
     add_change_log,
     add_current_state,
@@ -23,8 +23,8 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import key_number
-from streams import START, UNAVAILABLE, clone_partition
+from support.row_streams import key_number
+from support.streams import START, UNAVAILABLE, clone_partition
 
 ACCOUNTS: Final = Source("debezium.shop.accounts", "shop", "accounts")
 HISTORY: Final = "accounts_history"

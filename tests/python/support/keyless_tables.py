@@ -6,11 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from row_events import Event, Image, Source
-from row_examples import Sent, Step, delete, events_of, insert, row, truncate, update
-from row_lake import Expected, add_change_log, add_current_state, expected_rows
-from row_streams import keyless_stream
-from streams import UNAVAILABLE
+from support.row_events import Event, Image, Source
+from support.row_examples import Sent, Step, delete, events_of, insert, row, truncate, update
+from support.row_lake import Expected, add_change_log, add_current_state, expected_rows
+from support.row_streams import keyless_stream
+from support.streams import UNAVAILABLE
 
 NOTES: Final = Source("debezium.wiki.notes", "wiki", "notes", has_key=False)
 ARCHIVED: Final = NOTES._replace(topic="debezium.archive.notes")

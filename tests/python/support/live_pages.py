@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from lakes import Lake as BuiltLake
-
 from dbt_lakehouse.commands.page.lake import Lake
 from dbt_lakehouse.session.profile import Place
 from dbt_lakehouse.session.project import ProjectOptions
+from support.lakes import Lake as BuiltLake
 
 
 def page_of(built: BuiltLake, root: Path) -> Lake:

@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from row_events import Event, Image, Source
-from row_examples import Sent, Step, delete, events_of, insert, row, truncate, update, write
-from row_lake import (
+from support.row_events import Event, Image, Source
+from support.row_examples import Sent, Step, delete, events_of, insert, row, truncate, update, write
+from support.row_lake import (
     RUNS,
     Expected,
     add_change_log,
@@ -22,8 +22,8 @@ from row_lake import (
     expected_history,
     expected_state,
 )
-from row_streams import aerospike_stream, debezium_stream
-from streams import DAY, MINUTE, UNAVAILABLE
+from support.row_streams import aerospike_stream, debezium_stream
+from support.streams import DAY, MINUTE, UNAVAILABLE
 
 GAUGES: Final = Source(
     "aerospike.users.gauges", "users", "gauges", True, True, format="aerospike_messagepack"

@@ -4,11 +4,10 @@ the city is the note.
 
 from typing import Final
 
-from history_tables import METERS, TICKETS
-from partial_tables import GAUGES
-from row_events import Event, Source, Value
-from row_examples import SENT, Sent, Step, events_of, example_key, row
-
+from support.history_tables import METERS, TICKETS
+from support.partial_tables import GAUGES
+from support.row_events import Event, Source, Value
+from support.row_examples import SENT, Sent, Step, events_of, example_key, row
 from tools.pictures.cases import CASES, Case
 from tools.pictures.cases import Event as Pictured
 

@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from commands import wait_until
-from kafka_topics import Kafka, Record
-from real_settings import Setting, notifications
-from real_source import MARKER
-
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from python_udfs.core.events import TOMBSTONE, Event
 from python_udfs.registry import decode_batch
+from support.commands import wait_until
+from support.kafka_topics import Kafka, Record
+from support.real_settings import Setting, notifications
+from support.real_source import MARKER
 
 _ENDED: Final = b'"type":"COMPLETED","aggregate_type":"%b Snapshot"'
 

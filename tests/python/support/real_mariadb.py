@@ -24,12 +24,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from commands import wait_until
-from mariadb import USER, client, mariadb
-from real_source import DAYS, VISITS, Source, Writer
-from real_values import Column, Kind, Table, span
-
 from dbt_lakehouse.config.paths import LOOPBACK
+from support.commands import wait_until
+from support.mariadb import USER, client, mariadb
+from support.real_source import DAYS, VISITS, Source, Writer
+from support.real_values import Column, Kind, Table, span
 
 CREATE: Final = """
 create database shop;

@@ -33,13 +33,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import postgres_contrib
-from commands import wait_until
-from real_source import DAYS, VISITS, Source, Writer
-from real_values import Column, Kind, Table, json_value, span
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from local_kafka.postgres import USER, postgres, programs
+from support import postgres_contrib
+from support.commands import wait_until
+from support.real_source import DAYS, VISITS, Source, Writer
+from support.real_values import Column, Kind, Table, json_value, span
 
 CREATE: Final = """
 create schema shop;

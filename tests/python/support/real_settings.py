@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from real_values import (
+from support.real_values import (
     AS_SENT,
     READERS,
     Column,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
-from real_settings import Setting
-from real_values import Column, Kind, Table, is_same
+from support.real_settings import Setting
+from support.real_values import Column, Kind, Table, is_same
 
 # The table of the last change of a round, and the one without a key.
 MARKER: Final = "marker"

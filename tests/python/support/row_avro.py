@@ -8,10 +8,9 @@ from functools import cache
 from itertools import product
 from typing import Any, Final
 
-from avro_messages import Writer, avro_schema, avro_value
-from row_events import Image
-
 from python_udfs.debezium.avro import Registered
+from support.avro_messages import Writer, avro_schema, avro_value
+from support.row_events import Image
 
 _NAMES: Final = ("level", "label", "note", "seen", "new_column", "about")
 _KEY: Final = {

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streams import UNAVAILABLE
-
 from dbt_lakehouse.reference.fold import (
     Change,
     Order,
@@ -25,6 +23,7 @@ from dbt_lakehouse.reference.fold import (
 )
 from dbt_lakehouse.reference.history import RowChange
 from python_udfs.registry import AEROSPIKE_FORMATS
+from support.streams import UNAVAILABLE
 
 Value = str | int | bool | None
 Image = Mapping[str, Value]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from expected_gold import EPOCH
-from row_events import NOTHING, Event, Image, Source, Value
-from row_streams import beside_others, key_number
-from streams import MINUTE, START, clone_partition
+from support.expected_gold import EPOCH
+from support.row_events import NOTHING, Event, Image, Source, Value
+from support.row_streams import beside_others, key_number
+from support.streams import MINUTE, START, clone_partition
 
 # Numbers of examples begin here; no stream's clone has them.
 _FIRST: Final = 50

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from expected_gold import EPOCH, Row, micros_of
-from lakes import Lake, as_of_text
-from row_events import (
+
+from dbt_lakehouse.reference.deleted import deleted_row
+from dbt_lakehouse.reference.fold import Position, State, fold, fold_partial
+from dbt_lakehouse.reference.history import history as versions_of
+from dbt_lakehouse.reference.history import multiset
+from support.expected_gold import EPOCH, Row, micros_of
+from support.lakes import Lake, as_of_text
+from support.row_events import (
     ALL_COLUMNS,
     COLUMNS,
     SAID_AT,
@@ -24,14 +29,9 @@ from row_events import (
     key_value,
     row_changes,
 )
-from row_messages import line
-from small_project import Log, add_gold, add_log, current_state, history
-from streams import DAY, HOUR, START
-
-from dbt_lakehouse.reference.deleted import deleted_row
-from dbt_lakehouse.reference.fold import Position, State, fold, fold_partial
-from dbt_lakehouse.reference.history import history as versions_of
-from dbt_lakehouse.reference.history import multiset
+from support.row_messages import line
+from support.small_project import Log, add_gold, add_log, current_state, history
+from support.streams import DAY, HOUR, START
 
 # The moments that runs are for. By the second, what the first remembered is to be purged.
 RUNS: Final = tuple(

@@ -5,12 +5,11 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Final
 
-from aerospike_encoder import pack
-from row_avro import framed, framed_key, framed_record, framed_row
-from row_events import DATABASE, POISON, TOMBSTONE, WRITES, Event, Value, digest, marker
-from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
-
 from dbt_lakehouse.texts import time_text
+from support.aerospike_encoder import pack
+from support.row_avro import framed, framed_key, framed_record, framed_row
+from support.row_events import DATABASE, POISON, TOMBSTONE, WRITES, Event, Value, digest, marker
+from support.streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
 Payload = tuple[bytes | None, bytes | None]
 

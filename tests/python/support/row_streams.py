@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Final
 
-from row_events import (
+from support.row_events import (
     BY_THE_SECOND,
     COLUMNS,
     NOTHING,
@@ -21,7 +21,7 @@ from row_events import (
     Source,
     Value,
 )
-from streams import DAY, HOUR, MINUTE, SECOND, START, UNAVAILABLE, clone_partition
+from support.streams import DAY, HOUR, MINUTE, SECOND, START, UNAVAILABLE, clone_partition
 
 # How the events of a clone come: one clone for each.
 BATCHINGS: Final = (

@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from row_events import Event, Image, Source
-from row_examples import Sent, Step, delete, events_of, insert, row, truncate, update
-from row_lake import (
+from support.row_events import Event, Image, Source
+from support.row_examples import Sent, Step, delete, events_of, insert, row, truncate, update
+from support.row_lake import (
     Expected,
     add_change_log,
     add_current_state,
@@ -23,8 +23,8 @@ from row_lake import (
     expected_rows,
     expected_state,
 )
-from row_streams import debezium_stream, keyless_stream
-from streams import UNAVAILABLE
+from support.row_streams import debezium_stream, keyless_stream
+from support.streams import UNAVAILABLE
 
 NORTH, SOUTH, EAST, PORT, WEST = "north", "south", "east", "port", "west"
 TABLES: Final = (NORTH, SOUTH, EAST, PORT, WEST)

@@ -5,8 +5,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from aerospike_encoder import pack
-from streams import INTEGER, MINUTE, START, STRING, Message
+from support.aerospike_encoder import pack
+from support.streams import INTEGER, MINUTE, START, STRING, Message
 
 
 def order(

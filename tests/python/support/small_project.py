@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from lakes import copy_project
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared.namesakes import PUBLIC
 from dbt_lakehouse.declared.source_order import position_type
 from python_udfs.typed.masks import masked_type
+from support.lakes import copy_project
 
 # Where a row of a log of several source tables is from.
 SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"

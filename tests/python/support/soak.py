@@ -34,22 +34,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final, TypeVar
 
-import kafka_crashes
-from commit_points import KILLED, Point
-from crashes import COMMITS, CrashLake, points, troubles
-from disks import can_mount
-from fuzzing import COLUMN_TEXTS, executions, fuzz
-from kafka_crashes import KafkaCrashes
-from real_settings import SETTINGS
-from row_events import Event
-from row_messages import line
-from soak_lake import SoakLake
-from soak_live import Live
-from soak_streams import Do, Episode, Step, deep, wide
-
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from local_kafka.servers import ended_with_us
 from python_udfs.registry import FORMATS
+from support import kafka_crashes
+from support.commit_points import KILLED, Point
+from support.crashes import COMMITS, CrashLake, points, troubles
+from support.disks import can_mount
+from support.fuzzing import COLUMN_TEXTS, executions, fuzz
+from support.kafka_crashes import KafkaCrashes
+from support.real_settings import SETTINGS
+from support.row_events import Event
+from support.row_messages import line
+from support.soak_lake import SoakLake
+from support.soak_live import Live
+from support.soak_streams import Do, Episode, Step, deep, wide
 
 FOLDER: Final = CACHE / "soak"
 PLAYED: Final = FOLDER / "played.jsonl"

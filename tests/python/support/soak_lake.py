@@ -11,12 +11,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from expected_gold import EPOCH
-from lakes import Lake, Rows, as_of_text
-from needles import holders
-from row_avro import registered
-from row_events import ALL_COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
-from row_lake import (
+from dbt_lakehouse.commands.forget.forget_steps import Options, forget
+from dbt_lakehouse.commands.maintain import maintain
+from dbt_lakehouse.commands.redrive import redrive
+from dbt_lakehouse.commands.status.facts import Facts, Outcome
+from dbt_lakehouse.commands.status.gathering import gather
+from dbt_lakehouse.lake import avro_schemas
+from dbt_lakehouse.session.project import Project
+from support.expected_gold import EPOCH
+from support.lakes import Lake, Rows, as_of_text
+from support.needles import holders
+from support.row_avro import registered
+from support.row_events import ALL_COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
+from support.row_lake import (
     Expected,
     add_change_log,
     add_current_state,
@@ -27,8 +34,8 @@ from row_lake import (
     expected_state,
     log_of,
 )
-from row_messages import line
-from small_project import (
+from support.row_messages import line
+from support.small_project import (
     Log,
     add_gold,
     add_log,
@@ -37,17 +44,9 @@ from small_project import (
     remove_model,
     small_project,
 )
-from soak_memory import wrong_counters, wrong_tombstones
-from soak_streams import Do, Episode, Step
-from streams import HOUR, START
-
-from dbt_lakehouse.commands.forget.forget_steps import Options, forget
-from dbt_lakehouse.commands.maintain import maintain
-from dbt_lakehouse.commands.redrive import redrive
-from dbt_lakehouse.commands.status.facts import Facts, Outcome
-from dbt_lakehouse.commands.status.gathering import gather
-from dbt_lakehouse.lake import avro_schemas
-from dbt_lakehouse.session.project import Project
+from support.soak_memory import wrong_counters, wrong_tombstones
+from support.soak_streams import Do, Episode, Step
+from support.streams import HOUR, START
 
 # The second target; its tables are in schemas that begin with its name.
 _OTHER: Final = "other"

@@ -25,17 +25,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from commands import SECONDS, Command, dbt, lakehouse
-from commit_points import KILLED, javas_of, kill
 from confluent_kafka import Producer
-from kafka_topics import Kafka, Outgoing, produce_to
-from lakes import Lake
-from row_events import Event, Source
-from row_messages import headers, message
-from soak_lake import SoakLake
-from soak_streams import SOURCES, Episode, stream
 
 from local_kafka.broker import Broker
+from support.commands import SECONDS, Command, dbt, lakehouse
+from support.commit_points import KILLED, javas_of, kill
+from support.kafka_topics import Kafka, Outgoing, produce_to
+from support.lakes import Lake
+from support.row_events import Event, Source
+from support.row_messages import headers, message
+from support.soak_lake import SoakLake
+from support.soak_streams import SOURCES, Episode, stream
 from tools.benchmarks.measuring import resident_bytes
 
 # No registry is there to be asked for schemas, and nothing is compacted.

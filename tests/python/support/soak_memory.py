@@ -9,10 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from expected_gold import Row, micros_of
-from row_events import Event, Source, changes_by_key, key_value, micros, placed
-from row_lake import moment
-
 from dbt_lakehouse.reference.fold import (
     Change,
     Position,
@@ -24,6 +20,9 @@ from dbt_lakehouse.reference.fold import (
     log_order,
     newest_of,
 )
+from support.expected_gold import Row, micros_of
+from support.row_events import Event, Source, changes_by_key, key_value, micros, placed
+from support.row_lake import moment
 
 # What a table has read, and as of when.
 Read = tuple[Sequence[Event], datetime]

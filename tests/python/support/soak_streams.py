@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from row_events import POISON, Event, Source, marker
-from row_streams import (
+from support.row_events import POISON, Event, Source, marker
+from support.row_streams import (
     KEYS,
     aerospike_stream,
     as_told,

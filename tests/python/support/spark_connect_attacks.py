@@ -20,7 +20,8 @@ from pyspark.sql.connect.proto import (
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.window import Window
 from pyspark.sql.datasource import DataSource
-from serve_statements import BEHIND_NAMES
+
+from support.serve_statements import BEHIND_NAMES
 
 RANGE: Final = Relation(range=Range(start=0, end=3, step=1))
 _SECRET: Final = "/etc/passwd"

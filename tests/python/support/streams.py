@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from aerospike_encoder import Map, pack
+from support.aerospike_encoder import Map, pack
 
 PROFILES: Final = "aerospike.users.profiles"
 SESSIONS: Final = "aerospike.web.sessions"

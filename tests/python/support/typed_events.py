@@ -8,12 +8,12 @@ import random
 from typing import Any, Final
 
 from msgspec.structs import replace
-from typed_texts import TYPES, near_text
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
 from python_udfs.typed.declared import Log, LogColumn, PlacePart
 from python_udfs.typed.masks import HASH, LAST4, NULL, has_text, know_key, masked_type
 from python_udfs.typed.row import Change
+from support.typed_texts import TYPES, near_text
 
 know_key(b"a key that the tests have")
 PLACEHOLDER: Final = "__debezium_unavailable_value"

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
-from fuzzing import know_schemas, seeds
-from typed_texts import TYPES
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, TRUNCATE, UPDATE, UPSERT
 from python_udfs.registry import FORMATS, decode_batch
 from python_udfs.typed.declared import Log, LogColumn
 from python_udfs.typed.row import Change
+from support.fuzzing import know_schemas, seeds
+from support.typed_texts import TYPES
 from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Payload = tuple[bytes | None, bytes]

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from debezium_messages import dumps
-from kafka_topics import Kafka, Outgoing
-from lakes import Lake, topic_entries
-from metadata import row, table
+from support.debezium_messages import dumps
+from support.kafka_topics import Kafka, Outgoing
+from support.lakes import Lake, topic_entries
+from support.metadata import row, table
 
 from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text, others_text

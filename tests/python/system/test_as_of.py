@@ -8,11 +8,11 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, Self
 
 import pytest
-from aerospike_encoder import pack
-from commands import wait_until
-from lakes import Lake
-from small_messages import profile
-from streams import MINUTE, PROFILES, START, Message
+from support.aerospike_encoder import pack
+from support.commands import wait_until
+from support.lakes import Lake
+from support.small_messages import profile
+from support.streams import MINUTE, PROFILES, START, Message
 from test_locks import held_elsewhere
 
 from dbt.adapters.lakehouse import connections

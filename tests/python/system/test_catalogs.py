@@ -19,15 +19,15 @@ from typing import Final, TextIO
 
 import pytest
 from click.testing import CliRunner
-from commands import SECONDS
-from kafka_topics import Kafka, numbered
-from lakes import Lake
 from pyspark.sql import SparkSession
-from rest_catalog import rest_catalog
-from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
-from small_messages import row_change
-from small_project import Log, add_gold, add_log, current_state, small_project
-from streams import Message
+from support.commands import SECONDS
+from support.kafka_topics import Kafka, numbered
+from support.lakes import Lake
+from support.rest_catalog import rest_catalog
+from support.s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
+from support.small_messages import row_change
+from support.small_project import Log, add_gold, add_log, current_state, small_project
+from support.streams import Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands import migrate_catalog

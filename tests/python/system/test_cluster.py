@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pyspark
 import pytest
-from commands import dbt, wait_until
-from lakes import Lake, copy_project
-from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
+from support.commands import dbt, wait_until
+from support.lakes import Lake, copy_project
+from support.s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.functions_archive import functions_archive

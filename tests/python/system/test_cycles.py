@@ -17,13 +17,13 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from commands import lakehouse, wait_until
-from kafka_topics import Kafka, Outgoing
-from lakes import Lake, Rows
-from report_pages import Page
-from small_messages import order
-from small_project import small_project
-from streams import MINUTE, ORDERS, START
+from support.commands import lakehouse, wait_until
+from support.kafka_topics import Kafka, Outgoing
+from support.lakes import Lake, Rows
+from support.report_pages import Page
+from support.small_messages import order
+from support.small_project import small_project
+from support.streams import MINUTE, ORDERS, START
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.cli.landing import stream

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from pages import Terminal
+from support.pages import Terminal
 
 from dbt_lakehouse.config.paths import ROOT
 from local_kafka.postgres import USER, postgres

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 import pytest
-from commands import SECONDS, wait_until
-from kafka_topics import (
+from pyspark.sql import SparkSession
+from support.commands import SECONDS, wait_until
+from support.kafka_topics import (
     BRONZE,
     START_MS,
     Kafka,
@@ -28,8 +29,7 @@ from kafka_topics import (
     positions,
     produce,
 )
-from lakes import Lake, topic_entries
-from pyspark.sql import SparkSession
+from support.lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.lake import bronze, small_tables

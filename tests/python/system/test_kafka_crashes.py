@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
 import pytest
-from commands import Command, lakehouse
-from kafka_topics import (
+from support.commands import Command, lakehouse
+from support.kafka_topics import (
     BRONZE,
     Kafka,
     compact,
@@ -21,7 +21,7 @@ from kafka_topics import (
     forget_positions,
     numbered,
 )
-from lakes import Lake, topic_entries
+from support.lakes import Lake, topic_entries
 
 # What is done to bronze after each kill, in turn.
 UPKEEP: Final = (expire_snapshots, compact, forget_positions)

@@ -16,8 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from commands import SECONDS, lakehouse, wait_until, without_rights
-from kafka_topics import (
+from pyspark.sql import SparkSession
+from support.commands import SECONDS, lakehouse, wait_until, without_rights
+from support.kafka_topics import (
     AS_OF,
     BRONZE,
     Kafka,
@@ -29,8 +30,7 @@ from kafka_topics import (
     numbered,
     positions,
 )
-from lakes import Lake, topic_entries
-from pyspark.sql import SparkSession
+from support.lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL

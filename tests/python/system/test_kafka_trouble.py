@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import lakehouse, wait_until
 from dbt_common.exceptions import DbtRuntimeError
-from kafka_topics import (
+from support.commands import lakehouse, wait_until
+from support.kafka_topics import (
     AS_OF,
     BRONZE,
     Kafka,
@@ -24,7 +24,7 @@ from kafka_topics import (
     numbered,
     positions,
 )
-from lakes import Lake, topic_entries
+from support.lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL

@@ -10,10 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from commands import wait_until
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from processes import python, said
+from support.commands import wait_until
+from support.processes import python, said
 
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from local_kafka.broker import Broker, BrokerError, PortError, free_port

@@ -12,15 +12,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from commands import SECONDS, dbt, lakehouse, wait_until
-from kafka_topics import (
+from support.commands import SECONDS, dbt, lakehouse, wait_until
+from support.kafka_topics import (
     Kafka,
     landed,
     numbered,
     positions,
 )
-from lakes import Lake, topic_entries
-from processes import python, said
+from support.lakes import Lake, topic_entries
+from support.processes import python, said
 
 from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock, stream_lock, streamed_topics

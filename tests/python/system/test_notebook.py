@@ -10,7 +10,7 @@ import matplotlib.image
 import nbformat
 import numpy as np
 import pytest
-from lakes import Lake
+from support.lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
 from tools.documents.notebook import NOTEBOOK, executed

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from zipfile import ZipFile
 
 import pytest
-from commands import DBT
-from lakes import Lake
-from small_project import add_namesakes
+from support.commands import DBT
+from support.lakes import Lake
+from support.small_project import add_namesakes
 
 from dbt_lakehouse.config.paths import ROOT
 

@@ -8,9 +8,9 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
-from lakes import Lake
-from live_pages import page_of
-from page_checks import open_all, pale_texts, too_wide, walk
+from support.lakes import Lake
+from support.live_pages import page_of
+from support.page_checks import open_all, pale_texts, too_wide, walk
 from test_report import hostile_facts
 
 from dbt_lakehouse.commands.page.server import served

@@ -17,15 +17,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import apicurio
 import pytest
-from kafka_topics import Kafka
-from real_feed import Feed
-from real_mariadb import MARIADB
-from real_postgres import POSTGRES
-from real_settings import DEFAULT, SETTINGS, Setting, connector
-from real_source import VISITS, Database, Source, Writer, differing
-from real_values import READERS, Column, Kind, Table
+from support import apicurio
+from support.kafka_topics import Kafka
+from support.real_feed import Feed
+from support.real_mariadb import MARIADB
+from support.real_postgres import POSTGRES
+from support.real_settings import DEFAULT, SETTINGS, Setting, connector
+from support.real_source import VISITS, Database, Source, Writer, differing
+from support.real_values import READERS, Column, Kind, Table
 
 from local_kafka.broker import Broker
 from local_kafka.connect import AVRO_JARS, kafka_connect

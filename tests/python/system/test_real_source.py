@@ -18,18 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import apicurio
-import postgres_contrib
 import pytest
-from commands import wait_until
-from kafka_topics import Kafka
-from lakes import Lake
-from real_feed import Feed
-from real_mariadb import MARIADB
-from real_postgres import POSTGRES
-from real_settings import DEFAULT, SETTINGS, Setting, connector
-from real_source import VISITS, Database, Source, Writer, differences, plain
-from small_project import Log, add_gold, add_log, current_state, small_project
+from support import apicurio, postgres_contrib
+from support.commands import wait_until
+from support.kafka_topics import Kafka
+from support.lakes import Lake
+from support.real_feed import Feed
+from support.real_mariadb import MARIADB
+from support.real_postgres import POSTGRES
+from support.real_settings import DEFAULT, SETTINGS, Setting, connector
+from support.real_source import VISITS, Database, Source, Writer, differences, plain
+from support.small_project import Log, add_gold, add_log, current_state, small_project
 
 from dbt_lakehouse.commands.generate.generated_models import Options, generate
 from dbt_lakehouse.commands.generate.naming import snake

@@ -4,9 +4,9 @@ A few of all that `make soak SOAK="--crashes"` tries.
 """
 
 import pytest
-from commit_points import Point
-from crashes import COMMITS, CrashLake, Trouble, points
-from disks import can_mount
+from support.commit_points import Point
+from support.crashes import COMMITS, CrashLake, Trouble, points
+from support.disks import can_mount
 
 
 @pytest.fixture(scope="module")

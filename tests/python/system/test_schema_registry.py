@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-import apicurio
 import pytest
-from avro_messages import Writer, avro_schema, avro_value
-from lakes import Lake, copy_project
+from support import apicurio
+from support.avro_messages import Writer, avro_schema, avro_value
+from support.lakes import Lake, copy_project
 from test_debezium_avro import CONNECT, TIME, envelope, field
 
 from dbt_lakehouse.cli import lakehouse

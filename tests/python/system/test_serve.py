@@ -25,8 +25,6 @@ import grpc
 import pyspark
 import pytest
 from click.testing import CliRunner
-from commands import Command, lakehouse, wait_until
-from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyhive import hive
 from pyhive.exc import DatabaseError
@@ -35,7 +33,9 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.proto import AnalyzePlanRequest, ExecutePlanRequest
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.connect.window import Window
-from serve_statements import (
+from support.commands import Command, lakehouse, wait_until
+from support.lakes import Lake
+from support.serve_statements import (
     ANSWERED,
     CLASS_IN_A_SCHEMA,
     DOCUMENTS,
@@ -44,7 +44,7 @@ from serve_statements import (
     REACHING_IN_VAIN,
     REFUSED,
 )
-from spark_connect_attacks import RANGE, attacks, execution, messages
+from support.spark_connect_attacks import RANGE, attacks, execution, messages
 from TCLIService import ttypes
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket

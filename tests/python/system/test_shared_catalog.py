@@ -13,11 +13,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from commands import DBT, SECONDS, Command, program, wait_until
-from lakes import copy_project
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
-from rest_catalog import rest_catalog
+from support.commands import DBT, SECONDS, Command, program, wait_until
+from support.lakes import copy_project
+from support.rest_catalog import rest_catalog
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import DamageError, LockedError, NoLakeError

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from commands import A_MESSAGE, program
 from dbt_common.exceptions import DbtRuntimeError
-from lakes import Lake
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
+from support.commands import A_MESSAGE, program
+from support.lakes import Lake
 
 from dbt.adapters.lakehouse.connections import explained
 from dbt_lakehouse.config.paths import ROOT

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from commands import program
-from pages import Terminal
+from support.commands import program
+from support.pages import Terminal
 
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from local_kafka.broker import free_port

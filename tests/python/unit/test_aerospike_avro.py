@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pytest
-from avro_messages import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.avro_messages import Writer
 
 from dbt_lakehouse.commands.explain.guess import guess
 from dbt_lakehouse.commands.generate.profile import Position, TopicProfile

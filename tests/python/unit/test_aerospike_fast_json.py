@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from alone import each_alone
-from bombs import BOMBS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.alone import each_alone
+from support.bombs import BOMBS
 from test_aerospike_json import DIGEST, KEY, delete, records, without, write
 
 from python_udfs.aerospike import json as aerospike_json

@@ -6,11 +6,11 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 import pytest
-from aerospike_encoder import Map, pack
-from aerospike_messages import NANOSECONDS, SECONDS, timestamp, writes
-from alone import each_alone
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.aerospike_encoder import Map, pack
+from support.aerospike_messages import NANOSECONDS, SECONDS, timestamp, writes
+from support.alone import each_alone
 
 from dbt_lakehouse.spark.event_arrays import _texts_array
 from dbt_lakehouse.spark.functions import decode_payload_batch

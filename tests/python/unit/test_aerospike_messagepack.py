@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 import pytest
-from aerospike_encoder import Ext, Map, Packed, message, pack
-from aerospike_messages import messages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.aerospike_encoder import Ext, Map, Packed, message, pack
+from support.aerospike_messages import messages
 
 from python_udfs.aerospike.messagepack import decode
 from python_udfs.core import limits

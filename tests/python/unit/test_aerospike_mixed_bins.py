@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgpack
 import pyarrow as pa
 import pytest
-from alone import each_alone
+from support.alone import each_alone
 from test_aerospike_fast_json import OTHER as OTHER_JSON
 from test_aerospike_fast_json import PLAIN as PLAIN_JSON
 from test_aerospike_fast_writes import OTHER, PLAIN

@@ -18,7 +18,7 @@ from python_udfs.core.paths import PathTexts, path_text
 # it is forked from has loaded everything and decoded something already.
 LIMITED = """
 import os, resource, sys, time
-from bombs import BOMBS, DIGEST
+from support.bombs import BOMBS, DIGEST
 from python_udfs.registry import FORMATS, decode_batch
 
 STEPS = bytes(100_000)
@@ -78,7 +78,7 @@ def test_no_payload_exceeds_the_limits() -> None:
     """The largest of them where only a large one can."""
     result = subprocess.run(
         [sys.executable, "-c", LIMITED, *LARGE],
-        cwd=ROOT / "tests/python/support",
+        cwd=ROOT / "tests/python",
         capture_output=True,
         text=True,
         timeout=300,

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pytest
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
-from metadata import UUID, commit, row, table
+from support.metadata import UUID, commit, row, table
 
 from dbt_lakehouse.build.change_log import ChangeLog, change_log_sql
 from dbt_lakehouse.build.decoding import Decoding

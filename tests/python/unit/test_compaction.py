@@ -1,6 +1,6 @@
 """Which tombstones of compacted topics a run judges, by what has come since the last did."""
 
-from metadata import commit, row, table
+from support.metadata import commit, row, table
 
 from dbt_lakehouse.build.compaction import (
     PROPERTY,

@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from debezium_messages import FORMS, changed, decode, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.debezium_messages import FORMS, changed, decode, dumps, loads
 
 from python_udfs.core.events import Event
 

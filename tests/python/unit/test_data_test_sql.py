@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import pytest
 from dbt.context import exceptions_jinja
-from metadata import row, table
+from support.metadata import row, table
 from test_change_log import declare, made_of
 from test_templates import faults
 

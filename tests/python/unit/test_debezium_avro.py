@@ -9,11 +9,11 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from alone import each_alone
-from avro_messages import Writer, avro_schema, avro_value
-from debezium_messages import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.alone import each_alone
+from support.avro_messages import Writer, avro_schema, avro_value
+from support.debezium_messages import dumps, loads
 
 from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.nodes import Limits

@@ -7,8 +7,8 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from debezium_bombs import BOMBS, as_key
-from debezium_messages import still_fast_path
+from support.debezium_bombs import BOMBS, as_key
+from support.debezium_messages import still_fast_path
 
 from python_udfs.core.events import Event
 from python_udfs.core.recent import Recent

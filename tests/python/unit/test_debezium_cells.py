@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from alone import each_alone
-from avro_messages import Writer, avro_schema, avro_value
-from debezium_messages import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.alone import each_alone
+from support.avro_messages import Writer, avro_schema, avro_value
+from support.debezium_messages import dumps, loads
 
 from python_udfs.core.events import Event
 from python_udfs.core.fast_path import FastPath

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from alone import each_alone
-from debezium_messages import dumps, still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.alone import each_alone
+from support.debezium_messages import dumps, still_fast_path
 
 from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from alone import each_alone
-from debezium_messages import still_fast_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
+from support.alone import each_alone
+from support.debezium_messages import still_fast_path
 
 from python_udfs.core import fast_path
 from python_udfs.debezium import json as debezium_json

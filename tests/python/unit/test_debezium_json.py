@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from debezium_messages import ENVELOPE, FORMS, SOURCE, changed, decode, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.debezium_messages import ENVELOPE, FORMS, SOURCE, changed, decode, dumps, loads
 
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, Event
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES

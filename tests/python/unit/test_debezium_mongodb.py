@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 import pytest
-from debezium_messages import FORMS, decode, dumps, loads, still_fast_path
+from support.debezium_messages import FORMS, decode, dumps, loads, still_fast_path
 
 from python_udfs.core.errors import CODES
 from python_udfs.debezium import json as debezium_json

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from debezium_messages import ENVELOPE, SOURCE, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.debezium_messages import ENVELOPE, SOURCE, dumps, loads
 
 from dbt_lakehouse.commands.decode import decode_stream
 from dbt_lakehouse.commands.explain.explained_message import explain

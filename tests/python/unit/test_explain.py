@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from aerospike_encoder import Ext, Map, pack
-from aerospike_messages import messages, record_keys
-from avro_messages import Writer, avro_schema
-from debezium_messages import ENVELOPE, dumps
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.aerospike_encoder import Ext, Map, pack
+from support.aerospike_messages import messages, record_keys
+from support.avro_messages import Writer, avro_schema
+from support.debezium_messages import ENVELOPE, dumps
 from test_debezium_avro import BY_HAND, KEY_BLOCK, ORDER, know
 
 from dbt_lakehouse.cli import main

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from debezium_messages import ENVELOPE, SOURCE, dumps
+from support.debezium_messages import ENVELOPE, SOURCE, dumps
 
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json

@@ -3,7 +3,7 @@
 import json
 from typing import cast
 
-from metadata import row, table
+from support.metadata import row, table
 
 from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher, unlisted_text
 from dbt_lakehouse.runs.formats import (

@@ -15,7 +15,7 @@ from operator import getitem
 from typing import Any, Final
 
 import pytest
-from fuzzing import (
+from support.fuzzing import (
     COLUMN_TEXTS,
     Payload,
     changed,

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 import pytest
-from row_images import RowTexts, row_texts
+from support.row_images import RowTexts, row_texts
 
 from python_udfs.typed.images import (
     Collections,

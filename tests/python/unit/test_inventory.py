@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import test_declarations
-from metadata import UUID, commit, table
 from msgspec.structs import replace
+from support.metadata import UUID, commit, table
 
 from dbt_lakehouse.declared import declarations, fold_of_log, redeclared
 from dbt_lakehouse.report.backlog import is_waiting

@@ -5,10 +5,10 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
-from debezium_messages import changed, dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_images import row_texts
+from support.debezium_messages import changed, dumps
+from support.row_images import row_texts
 
 from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fuzzing import seeds
+from support.fuzzing import seeds
 
 from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.formats import JSON_ESCAPE

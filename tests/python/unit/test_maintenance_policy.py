@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from metadata import metadata, row
+from support.metadata import metadata, row
 
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import parse

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from metadata import UUID, commit, metadata, row, table
+from support.metadata import UUID, commit, metadata, row, table
 
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.runs.marks import (

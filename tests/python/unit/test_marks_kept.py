@@ -4,8 +4,8 @@ import json
 from typing import Any, cast
 
 import pytest
-from metadata import UUID, commit, row, table
 from pyspark.sql import SparkSession
+from support.metadata import UUID, commit, row, table
 
 from dbt_lakehouse.lake.tables import LOOKED, TAKEN, Table
 from dbt_lakehouse.maintenance.marks_kept import has_read_all, rewriting

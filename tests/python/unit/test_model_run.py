@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from metadata import UUID, commit, is_behind, row, table
+from support.metadata import UUID, commit, is_behind, row, table
 
 from dbt_lakehouse.declared import declarations, fold_of_log, redeclared
 from dbt_lakehouse.declared.fold_of_log import Fold

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
-from metadata import UUID, commit, row, table
+from support.metadata import UUID, commit, row, table
 
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import marks

@@ -4,7 +4,7 @@ import gc
 import random
 
 import pytest
-from odd_batches import odd_batch, stream
+from support.odd_batches import odd_batch, stream
 
 from python_udfs.core.fast_path import FastPath
 from python_udfs.core.pace import Learning

@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 import pytest
-from arrow_values import differing, values_of
-from fuzzing import Payload, changed, know_schemas, learn_anew, seeds, without_rest
-from odd_batches import odd_batch, of_tables, stream
-from typed_events import random_changes, random_log
-from typed_seeds import log_of
+from support.arrow_values import differing, values_of
+from support.fuzzing import Payload, changed, know_schemas, learn_anew, seeds, without_rest
+from support.odd_batches import odd_batch, of_tables, stream
+from support.typed_events import random_changes, random_log
+from support.typed_seeds import log_of
 
 from dbt_lakehouse.spark import message_chunks, payload_functions
 from dbt_lakehouse.spark.by_events import Taken, log_events_of, others_of

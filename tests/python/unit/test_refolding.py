@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from metadata import UUID, commit, row, table
+from support.metadata import UUID, commit, row, table
 from test_declarations import aerospike_log, log
 from test_model_run import made_of
 from test_templates import faults

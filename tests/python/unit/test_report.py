@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from dbt.cli.exceptions import ExceptionExit, ResultExit
 from pyspark.sql import Row
-from report_pages import Page, is_sound
+from support.report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.commands.stored.quarantine import Example, Group

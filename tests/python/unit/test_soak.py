@@ -5,11 +5,11 @@ and what is left of a failure. No lake is opened.
 import json
 
 import pytest
-import soak
-from row_avro import registered
-from row_events import POISON, TOMBSTONE, Event, Source, key_value
-from row_messages import message
-from soak_streams import SOURCES, Do, Episode, deep, wide
+from support import soak
+from support.row_avro import registered
+from support.row_events import POISON, TOMBSTONE, Event, Source, key_value
+from support.row_messages import message
+from support.soak_streams import SOURCES, Do, Episode, deep, wide
 
 from python_udfs.core.events import Event as Decoded
 from python_udfs.debezium import avro

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from metadata import UUID, commit, is_behind, row, table
+from support.metadata import UUID, commit, is_behind, row, table
 
 from dbt_lakehouse.build.other_events import doubt_of_payloads
 from dbt_lakehouse.lake.tables import EMPTIED, LOOKED, Table

@@ -5,10 +5,10 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
-from arrow_values import differing, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typed_texts import TYPES, near_text, plain_text
+from support.arrow_values import differing, values_of
+from support.typed_texts import TYPES, near_text, plain_text
 
 from python_udfs.typed.columns import arrow_type, typed_column
 from python_udfs.typed.values import typed

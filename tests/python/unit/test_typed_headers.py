@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from arrow_values import differing, values_of
-from fuzzing import know_schemas, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from typed_events import random_changes, random_log
+from support.arrow_values import differing, values_of
+from support.fuzzing import know_schemas, seeds
+from support.typed_events import random_changes, random_log
 
 from dbt_lakehouse.spark import payload_functions
 from dbt_lakehouse.spark.by_events import log_events_of

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from arrow_values import differing, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typed_events import PLACEHOLDER, random_changes, random_log
-from typed_seeds import seed_logs, shape_logs
+from support.arrow_values import differing, values_of
+from support.typed_events import PLACEHOLDER, random_changes, random_log
+from support.typed_seeds import seed_logs, shape_logs
 
 from dbt_lakehouse.declared import declarations
 from python_udfs.typed import chunks

@@ -1,0 +1,1 @@
+"""What tests share: lakes, projects made for them, streams of events, real sources, soak runs."""
