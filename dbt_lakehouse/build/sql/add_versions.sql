@@ -9,9 +9,7 @@
       ranges: the ranges of the keys (parts.is_in_key_ranges).
 #}
 {% set rows = '(select *, true as _lh_is_there from ' ~ folded ~ ')' %}
-{% set is_near %}
-target.is_current and {{ parts.is_in_key_ranges('target.' ~ identity[0], ranges) }}
-{%- endset %}
 {{ parts.merge_rows(
-    table, rows, identity, columns, '_lh_is_there', parts.columns_differ(columns), is_near
+    table, rows, identity, columns, '_lh_is_there', parts.columns_differ(columns),
+    'target.is_current and ' ~ parts.is_in_key_ranges('target.' ~ identity[0], ranges)
 ) }}

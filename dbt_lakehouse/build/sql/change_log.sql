@@ -32,7 +32,7 @@ decoded as (
 
 {% endif %}
 {% if has_former %}
-{{ former_key_parts.steps(log) }}
+{{ former_key_parts.steps(log, place) }}
 
 {% endif %}
 {% if log.key and not log.keyless %}

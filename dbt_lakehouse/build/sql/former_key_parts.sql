@@ -11,11 +11,15 @@
       deleted by then have no key: their deletes must not hit the remaining row.
 #}
 
-{# Steps of change_log, from `decoded` to `typed`. #}
-{% macro steps(log) %}
+{#
+  Steps of change_log, from `decoded` to `typed`.
+
+  Arguments:
+      place: SQL of an event's place in the source's order; empty without one.
+#}
+{% macro steps(log, place) %}
 {% set row = 'partition by topic, source_database, source_schema, source_table, record_key' %}
 {% set values = log.key | each('`value_{}`') | join(', ') %}
-{% set place = 'change._lh_source_place' if 'order_by' in log %}
 {% set new_key = 'partition by change._lh_has_other_key, ' ~ values %}
 before_each as (
     select

@@ -15,7 +15,6 @@
       as_of: the moment at which rows expire, as text.
 #}
 {% set up_to_now = 'over (partition by ' ~ fold.key_list ~ ' order by _lh_rank)' %}
-{% set columns = fold.history_columns %}
 {% set tracked = parts.exact_json('struct(' ~ (fold.track_columns or []) | join(', ') ~ ')') %}
 with
 {{ ordered_parts.ranked(fold, log, events) }},
@@ -132,7 +131,7 @@ versions as (
     select
         {{ fold.key_list }},
         min_by(valid_from, _lh_rank) as valid_from,
-        max_by(struct({{ columns | join(', ') }}, valid_to), _lh_rank) as _lh_last
+        max_by(struct({{ fold.history_columns | join(', ') }}, valid_to), _lh_rank) as _lh_last
     from grouped
     group by {{ fold.key_list }}, _lh_version
 ),
@@ -140,7 +139,7 @@ versions as (
 final as (
     select
         {{ fold.key_list }},
-        {{ columns | each('_lh_last.{}') | lines | indent(8) }},
+        {{ fold.history_columns | each('_lh_last.{}') | lines | indent(8) }},
         valid_from,
         _lh_last.valid_to,
         _lh_last.valid_to is null as is_current
@@ -149,7 +148,7 @@ final as (
 {% else %}
 final as (
     select
-        {{ (fold.key + columns) | join(', ') }},
+        {{ (fold.key + fold.history_columns) | join(', ') }},
         valid_from,
         valid_to,
         valid_to is null as is_current

@@ -25,12 +25,11 @@ select
     _lh_unsaid
     or coalesce(_lh_first_position <= known._position, false)
     or coalesce(_lh_first_time <= known._lh_known_time, false)
-    {% if fold.namespace %}
-    or coalesce(known._lh_is_unsure, false)
-    {% if fold.track_columns is not none %}
-    or coalesce(known._expires_at <= _lh_first_time, false)
-    {% endif %}
-    {% endif %}
+    {{ 'or coalesce(known._lh_is_unsure, false)' if fold.namespace }}
+    {{
+        'or coalesce(known._expires_at <= _lh_first_time, false)'
+        if fold.namespace and fold.track_columns is not none
+    }}
         as _lh_before,
     firsts._lh_first_position is not null and known._lh_known_time is null as _lh_unknown
 from firsts

@@ -14,21 +14,20 @@
 #}
 {% set columns %}
 *,
-{% if fold.track_columns is none %}
-{# A version without a source time may begin at the next event's time, as may earlier ones. #}
-if(_occurred_at is null, null, valid_from) as _lh_known_time
+{# A version without a source time may begin at the next event's time, as may earlier ones. Of
+   several events, the last need not have the latest time. #}
+{{
+    'if(_occurred_at is null, null, valid_from)' if fold.track_columns is none
+    else 'cast(null as timestamp)'
+}} as _lh_known_time
 {%- if fold.namespace %},
-{# It expires before it begins: it was never valid. #}
-coalesce(_expires_at <= valid_from, false) as _lh_is_unsure
+{# A version that expires before it begins was never valid. #}
+{{
+    'coalesce(_expires_at <= valid_from, false)' if fold.track_columns is none
+    else "coalesce(_expires_at <= timestamp '" ~ as_of ~ "', false)" if as_of
+    else 'false'
+}} as _lh_is_unsure
 {%- endif %}
-{% else %}
-{# Several events, of which the last need not have the latest time. #}
-cast(null as timestamp) as _lh_known_time
-{%- if fold.namespace %},
-{{ "coalesce(_expires_at <= timestamp '" ~ as_of ~ "', false)" if as_of else 'false' }}
-    as _lh_is_unsure
-{%- endif %}
-{% endif %}
 {% endset %}
 select
     {{ columns | trim | indent }}

@@ -63,9 +63,8 @@ end
         where topic in ({{ input.topics | map('literal') | join(', ') }})
         {% endif %}
     )
-    {% set all = conditions + ([input.may_name] if input.may_name else []) %}
-    {% if all %}
-    where {{ all | join(' and ') }}
+    {% if conditions or input.may_name %}
+    where {{ (conditions + [input.may_name]) | select | join(' and ') }}
     {% endif %}
 )
 {%- endmacro %}
