@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from dbt_lakehouse.declared.declarations import decoder_name
+from dbt_lakehouse.extras import require
 from dbt_lakehouse.lake.names import AVRO_SCHEMAS
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.runs.inventory import LakeTable
 
 _NAME: Final = re.compile(r"\bdecode_\w+", re.IGNORECASE)
 _ARGUMENTS: Final = (pa.string(), pa.binary(), pa.binary())
@@ -37,7 +36,10 @@ def add_decoders(reader: Reader, sql: str) -> None:
 
 
 def _functions(reader: Reader, wanted: set[str]) -> Iterator[_Function]:
-    # Imported here: most queries need neither decoders nor PySpark, which these come with.
+    # Imported here: most queries need no decoders, which come with dbt and PySpark.
+    require("lake")
+    from dbt_lakehouse.declared.declarations import decoder_name
+    from dbt_lakehouse.runs.inventory import LakeTable
     from dbt_lakehouse.runs.log_decoders import decoder_of
     from dbt_lakehouse.spark.event_arrays import EVENT
     from dbt_lakehouse.spark.functions import decode_payload_batch, with_mask_key

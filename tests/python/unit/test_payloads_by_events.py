@@ -210,6 +210,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if these were the messages of large batches."""
     monkeypatch.setattr(message_chunks, "_SMALLEST_CHUNK", 16)
     monkeypatch.setattr(message_chunks, "_LARGEST_CHUNK", 24)
+    monkeypatch.setattr(message_chunks, "_PER_SAMPLE", 5)
 
 
 def check_all(batch: Batch, logs: Sequence[tuple[Log, frozenset[Source] | None]]) -> None:

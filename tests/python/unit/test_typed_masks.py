@@ -235,6 +235,8 @@ def test_the_first_column_with_hashes_is_filled_and_one_that_has_values_is_not()
 class AskedLog:
     """A reader of a lake that has the log of a declaration alone."""
 
+    functions: frozenset[str] = frozenset()
+
     def __init__(self, of: dict[str, Any]) -> None:
         self._log = made_of(of, {})
 
