@@ -74,16 +74,16 @@ def sql(
     """
     if len(set(forms)) > 1:
         fail(f"{', '.join(f'--{each}' for each in forms)}: which? Rows are printed in one form")
-    from dbt_lakehouse.commands.sql.output import Screen
-    from dbt_lakehouse.commands.sql.query import answer, moment
     from dbt_lakehouse.lake.reader import Reader
+    from dbt_lakehouse.queries.output import Screen
+    from dbt_lakehouse.queries.query import answer, moment
 
     reader = Reader(place.settings, place.gold, moment(as_of), root=place.root)
     form = forms[0] if forms else "table"
     if form == "parquet" and sys.stdout.isatty():
         fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
     if query is None and sys.stdin is not None and sys.stdin.isatty():
-        from dbt_lakehouse.commands.sql.shell import Shell
+        from dbt_lakehouse.commands.sql_shell import Shell
 
         Shell(reader, form, limit, write, terminal_width).run(write_error)
         return
@@ -305,8 +305,8 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
     Reads silver.quarantined_payloads, without Spark. Names and values of payloads are masked in the
     sentences unless --show-payloads is given.
     """
-    from dbt_lakehouse.commands.stored.quarantine import quarantine as look
     from dbt_lakehouse.lake.reader import Reader
+    from dbt_lakehouse.stored.quarantine import quarantine as look
 
     reader = Reader(place.settings, place.gold, root=place.root)
     found = look(reader, place.silver, **chosen, show_payloads=show_payloads)

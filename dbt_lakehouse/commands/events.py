@@ -10,11 +10,11 @@ import msgspec
 
 from dbt_lakehouse.commands.explain.explain_output import events_lines
 from dbt_lakehouse.commands.keys import UnusableKeyError, refuse_no_json
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
-from dbt_lakehouse.commands.stored.landed import Landed, landed, spans
-from dbt_lakehouse.commands.stored.messages import JSON, TIMES, event_row
-from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of, sql_literal
+from dbt_lakehouse.stored.landed import Landed, landed, spans
+from dbt_lakehouse.stored.messages import JSON, TIMES, event_row
+from dbt_lakehouse.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.texts import time_text
 from python_udfs.core.events import Event
 from python_udfs.text.numbers import canonical_number

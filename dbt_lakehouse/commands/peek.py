@@ -6,9 +6,9 @@ import msgspec
 
 from dbt_lakehouse.commands.explain.explain_output import events_lines
 from dbt_lakehouse.commands.explain.guess import Guess, guess
-from dbt_lakehouse.commands.stored.messages import event_json
 from dbt_lakehouse.lake.schema_registry import know_schemas_of
 from dbt_lakehouse.landing.kafka.peeking import Peeked
+from dbt_lakehouse.stored.messages import event_json
 from dbt_lakehouse.texts import time_text
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload

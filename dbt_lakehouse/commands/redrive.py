@@ -4,16 +4,16 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dbt_lakehouse.commands.sql.query import rows_of
-from dbt_lakehouse.commands.stored.quarantine import chosen
-from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.declared.namesakes import OURS
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of
 from dbt_lakehouse.session.dbt_commands import run_dbt
 from dbt_lakehouse.session.project import Project, lock_patience
 from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.stored.quarantine import chosen
+from dbt_lakehouse.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.drawing import fitted
-from dbt_lakehouse.commands.sql.query import answered, rows_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.drawing import fitted
+from dbt_lakehouse.queries.query import answered, rows_of
 from dbt_lakehouse.texts import counted, did_you_mean
 
 ROWS: Final = 5

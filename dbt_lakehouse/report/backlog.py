@@ -4,9 +4,9 @@ commits and, for other_events, from the new rows.
 
 from collections.abc import Mapping, Sequence
 
-from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.lake.names import BRONZE, Silver
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import sql_literal
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.runs import Node
 from dbt_lakehouse.runs.inventory import Kind, LakeTable, own_kind

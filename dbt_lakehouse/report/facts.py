@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dbt_lakehouse.commands.stored.quarantine import Group
 from dbt_lakehouse.landing.lags import Buckets, Spread, spread_of
 from dbt_lakehouse.report.runs import RUNS_KEPT, Node, Run
+from dbt_lakehouse.stored.quarantine import Group
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from dbt_lakehouse.commands.stored.quarantine import quarantine
 from dbt_lakehouse.lake.names import BRONZE, TOPIC_PARTITIONS, Silver
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
@@ -29,6 +28,7 @@ from dbt_lakehouse.runs.inventory import Kind, LakeTable
 from dbt_lakehouse.runs.marks import marks_of
 from dbt_lakehouse.runs.model_run import NEWEST
 from dbt_lakehouse.runs.source_filter import decoded
+from dbt_lakehouse.stored.quarantine import quarantine
 
 
 def gather(

@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 from matplotlib.figure import Figure as Plot
 from pyspark import SparkContext
 
-from dbt_lakehouse.commands.sql.query import answered
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.maintenance import run
 from dbt_lakehouse.maintenance.policy import candidates
+from dbt_lakehouse.queries.query import answered
 from dbt_lakehouse.runs import tables
 from dbt_lakehouse.session.dbt_commands import read_manifest
 from dbt_lakehouse.session.project import Project, ProjectOptions, load

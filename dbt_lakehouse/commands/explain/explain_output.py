@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from dbt_lakehouse.commands.explain.columns import shown
 from dbt_lakehouse.commands.explain.debezium import SCHEMA, UNDECLARED
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Node, Tree
-from dbt_lakehouse.commands.stored.messages import event_json
+from dbt_lakehouse.stored.messages import event_json
 from dbt_lakehouse.texts import counted, printable
 from python_udfs.core.events import Event
 

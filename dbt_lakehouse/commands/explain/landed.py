@@ -2,11 +2,11 @@
 
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
-from dbt_lakehouse.commands.sql.query import sql_literal
-from dbt_lakehouse.commands.stored.landed import landed
-from dbt_lakehouse.commands.stored.topics import landed_topics
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import sql_literal
+from dbt_lakehouse.stored.landed import landed
+from dbt_lakehouse.stored.topics import landed_topics
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS
 

@@ -11,12 +11,12 @@ from dbt_lakehouse.commands.generate.generate_output import GenerateError, Repor
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
 from dbt_lakehouse.commands.generate.writer import Writer
-from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.session.project import Project
 from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
 

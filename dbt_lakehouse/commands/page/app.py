@@ -14,8 +14,8 @@ from typing import Any, Final
 from flask import Flask, Response, abort, request
 
 from dbt_lakehouse.commands.page.lake import ROWS, SECONDS, Lake
-from dbt_lakehouse.commands.sql.drawing import shown
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
+from dbt_lakehouse.queries.drawing import shown
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.page import environment, page, said
 

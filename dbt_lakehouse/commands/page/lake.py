@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.report import told
-from dbt_lakehouse.commands.sql.query import answered, within
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError, ReadError
 from dbt_lakehouse.lake.catalog import entries
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.landing.lags import hour_file, last_hour
+from dbt_lakehouse.queries.query import answered, within
 from dbt_lakehouse.report.facts import Facts, of_runs
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.runs import CYCLES, RUNS_SHOWN, kept

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.names import Silver
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of, sql_literal
 from dbt_lakehouse.runs.inventory import LakeTable, rows_read
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, reading
 from dbt_lakehouse.runs.source_filter import Wanted, may_have

@@ -7,8 +7,8 @@ partial images: only the contents of a row depend on earlier events.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.declared.fold_of_log import MOST_AHEAD
+from dbt_lakehouse.queries.query import sql_literal
 
 # As the folds sort events: those without a log time, or without a place in their source's order,
 # come first.

@@ -9,11 +9,11 @@ was forgotten; otherwise something is missing.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, Read, TargetTables, of_duckdb
 from dbt_lakehouse.declared.declarations import payload_conditions
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.names import BRONZE, FORGOTTEN
+from dbt_lakehouse.queries.query import sql_literal
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING
 from dbt_lakehouse.runs.inventory import Kind
 from dbt_lakehouse.runs.source_filter import topics_with

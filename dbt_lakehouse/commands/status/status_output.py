@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.drawing import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run, TableStatus
 from dbt_lakehouse.config.topics import unlisted_text
+from dbt_lakehouse.queries.drawing import table_text
 from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = (

@@ -8,11 +8,11 @@ such (``dbt_lakehouse.runs.full_snapshots``).
 
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, TargetTables
 from dbt_lakehouse.commands.status.live_keys import ORDER
-from dbt_lakehouse.commands.stored.landed import landed
+from dbt_lakehouse.queries.query import sql_literal
 from dbt_lakehouse.runs.full_snapshots import is_first, is_last, mark_of, reconciles
+from dbt_lakehouse.stored.landed import landed
 
 _PLACE: Final = ", ".join(f"{each}: _position.{each}" for each in PLACE)
 

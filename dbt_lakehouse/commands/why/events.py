@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
-from dbt_lakehouse.commands.sql.drawing import cell
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.drawing import cell
+from dbt_lakehouse.queries.query import rows_of, sql_literal
 from dbt_lakehouse.reference.fold import Change, Position
 from dbt_lakehouse.runs.graph import built_of, fold_of_model, log_node, node_named
 from dbt_lakehouse.runs.inventory import rows_read

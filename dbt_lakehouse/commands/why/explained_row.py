@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.commands.sql.query import answered, rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import (
     Event,
     Key,
@@ -23,6 +22,7 @@ from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.lake.names import BRONZE, FORGOTTEN
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.queries.query import answered, rows_of, sql_literal
 from dbt_lakehouse.reference.fates import fates
 from dbt_lakehouse.reference.fold import (
     Change,

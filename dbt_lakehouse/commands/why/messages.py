@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import sql_literal
-from dbt_lakehouse.commands.stored.landed import Landed, landed
-from dbt_lakehouse.commands.stored.messages import event_json
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import sql_literal
 from dbt_lakehouse.reference.fold import Position
+from dbt_lakehouse.stored.landed import Landed, landed
+from dbt_lakehouse.stored.messages import event_json
 from python_udfs.core.events import TOMBSTONE
 
 

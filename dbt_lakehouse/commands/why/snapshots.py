@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.commands.why.why_output import Ending
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of, sql_literal
 from dbt_lakehouse.reference.fold import Position
 from dbt_lakehouse.runs.full_snapshots import RECONCILED
 from dbt_lakehouse.texts import time_text

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.drawing import cell, shown, table_text
 from dbt_lakehouse.commands.why.messages import Found
+from dbt_lakehouse.queries.drawing import cell, shown, table_text
 from dbt_lakehouse.texts import counted, printable
 
 UNREAD: Final = "unread"

@@ -17,8 +17,8 @@ from dbt_lakehouse.commands import events
 from dbt_lakehouse.commands.decode import decode_stream
 from dbt_lakehouse.commands.events import Choice, find, write_json, write_text
 from dbt_lakehouse.commands.keys import UnusableKeyError
-from dbt_lakehouse.commands.stored.landed import Landed, spans
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.stored.landed import Landed, spans
 from python_udfs.core.events import Event
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def test_more_messages_than_memory_holds_are_read_in_parts(
 ) -> None:
     choice = Choice(compacted_tables.STOCK.topic)
     whole = rows_of(built, choice)
-    monkeypatch.setattr("dbt_lakehouse.commands.stored.landed._SPAN", 7)
+    monkeypatch.setattr("dbt_lakehouse.stored.landed._SPAN", 7)
     parts = spans(built.lake.lake.reader(), choice.condition)
     assert len(parts) > len(whole) // 14
     assert rows_of(built, choice) == whole

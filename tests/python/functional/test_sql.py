@@ -27,9 +27,7 @@ from support.lakes import Lake
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.show import Choice, show_tables
-from dbt_lakehouse.commands.sql.query import answer, rows_of
-from dbt_lakehouse.commands.sql.shell import Names, Shell
-from dbt_lakehouse.commands.stored.quarantine import quarantine
+from dbt_lakehouse.commands.sql_shell import Names, Shell
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import (
     ConfigurationError,
@@ -41,6 +39,8 @@ from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.wholeness import PLACE
+from dbt_lakehouse.queries.query import answer, rows_of
+from dbt_lakehouse.stored.quarantine import quarantine
 
 # What tables can be, beside the demo's, in a schema of their own.
 STATEMENTS: Final = (

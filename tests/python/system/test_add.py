@@ -22,12 +22,12 @@ from dbt_lakehouse.commands.add_dry_run import foresee
 from dbt_lakehouse.commands.generate.generate_output import GenerateError
 from dbt_lakehouse.commands.generate.generated_models import refuse_unlistable
 from dbt_lakehouse.commands.init.new_project import Choice, init
-from dbt_lakehouse.commands.stored.topics import landed_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.kafka.peeking import no_such_topic
 from dbt_lakehouse.landing.stalled import TopicsStalledError
 from dbt_lakehouse.session.dbt_commands import DbtError
+from dbt_lakehouse.stored.topics import landed_topics
 from dbt_lakehouse.telling import telling
 
 

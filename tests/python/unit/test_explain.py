@@ -26,8 +26,8 @@ from dbt_lakehouse.commands.explain.explain_output import Explanation
 from dbt_lakehouse.commands.explain.explained_message import explain
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits, Node, Tree
-from dbt_lakehouse.commands.stored.quarantine import masked
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.stored.quarantine import masked
 from python_udfs.registry import FORMATS, decode_payload
 
 MESSAGEPACK: Final = "aerospike_messagepack"

@@ -16,7 +16,6 @@ from pyspark.sql import Row
 from support.report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
-from dbt_lakehouse.commands.stored.quarantine import Example, Group
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.lake.tables import Snapshot, Table
 from dbt_lakehouse.landing.lags import bucket_of
@@ -26,6 +25,7 @@ from dbt_lakehouse.report.over_time import past_runs, tell_of_history
 from dbt_lakehouse.report.page import ago, number, page, seconds, trends, verdict, write_page
 from dbt_lakehouse.report.runs import Node, Rows, Run, cells, keep, kept, nodes_of
 from dbt_lakehouse.runs.source_filter import PROPERTY
+from dbt_lakehouse.stored.quarantine import Example, Group
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

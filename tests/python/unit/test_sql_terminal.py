@@ -24,14 +24,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, LongType, NestedField, StringType
 
 from dbt_lakehouse.commands.show import Choice, show_tables
-from dbt_lakehouse.commands.sql.drawing import expanded_lines, fitted, table_text
-from dbt_lakehouse.commands.sql.output import Screen
-from dbt_lakehouse.commands.sql.query import answer
-from dbt_lakehouse.commands.sql.shell import Shell
+from dbt_lakehouse.commands.sql_shell import Shell
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.drawing import expanded_lines, fitted, table_text
+from dbt_lakehouse.queries.output import Screen
+from dbt_lakehouse.queries.query import answer
 from dbt_lakehouse.texts import shown_width
 
 ORDERS: Final = Schema(

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dbt_lakehouse.commands.sql.output import Rows
+from dbt_lakehouse.queries.output import Rows
 from dbt_lakehouse.texts import date_text, iso_text, time_text, wall_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.sql.query import rows_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of
 from dbt_lakehouse.texts import did_you_mean, listed
 
 _LANDED: Final = f"select distinct topic from {BRONZE} order by topic"

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.drawing import table_text
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
-from dbt_lakehouse.commands.stored.messages import bytes_of
-from dbt_lakehouse.commands.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.drawing import table_text
+from dbt_lakehouse.queries.query import rows_of, sql_literal
+from dbt_lakehouse.stored.messages import bytes_of
+from dbt_lakehouse.stored.topics import landed_topics, refuse_missing
 from dbt_lakehouse.texts import counted
 from python_udfs.core.errors import DecoderFailed
 

@@ -2,12 +2,12 @@
 
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.query import rows_of, sql_literal
-from dbt_lakehouse.commands.stored.messages import bytes_of, is_forgotten, pairs_of
-from dbt_lakehouse.commands.stored.schemas import know_landed_schemas
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of, sql_literal
 from dbt_lakehouse.runs.formats import formats_of
+from dbt_lakehouse.stored.messages import bytes_of, is_forgotten, pairs_of
+from dbt_lakehouse.stored.schemas import know_landed_schemas
 from python_udfs.core.events import Event, Headers
 from python_udfs.registry import decode_payload
 

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from dbt_lakehouse.commands.sql.drawing import cell, encode_json, expanded_lines, fitted
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.queries.drawing import cell, encode_json, expanded_lines, fitted
 from dbt_lakehouse.texts import counted, date_text, wall_text
 
 # A small batch, so that the first rows are there soon.

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.commands.sql.decoders import add_decoders
-from dbt_lakehouse.commands.sql.output import UNBOUNDED, Rows, Screen, Write, write_rows
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.decoders import add_decoders
+from dbt_lakehouse.queries.output import UNBOUNDED, Rows, Screen, Write, write_rows
 
 _AGAIN_SECONDS: Final = 0.1
 

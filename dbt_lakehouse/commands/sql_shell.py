@@ -13,12 +13,12 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from dbt_lakehouse.commands.sql.drawing import expanded_lines, fitted
-from dbt_lakehouse.commands.sql.output import FORMS, Screen, Write
-from dbt_lakehouse.commands.sql.query import answer, moment
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import CacheError, ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.drawing import expanded_lines, fitted
+from dbt_lakehouse.queries.output import FORMS, Screen, Write
+from dbt_lakehouse.queries.query import answer, moment
 
 HELP: Final = """\
 \\d [TABLE]       list the tables, or a table's columns, with their descriptions

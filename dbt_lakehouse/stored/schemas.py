@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from dbt_lakehouse.commands.sql.query import rows_of
 from dbt_lakehouse.lake.names import AVRO_SCHEMAS
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.query import rows_of
 from python_udfs.debezium.avro import Registered, ids_of, know
 
 

@@ -1,1 +1,0 @@
-"""`lakehouse sql`: queries of the lake's tables without Spark."""
