@@ -208,6 +208,10 @@ class Refolding(Folding):
     def touched(self) -> str | None:
         """SQL of the keys or rows that a run touches; None if there is nothing to do."""
 
+    def whole(self) -> str:
+        """SQL of all rows, for a table that is rebuilt."""
+        return self.model.sql
+
     @abstractmethod
     def rows(self) -> str:
         """SQL of the rows of what is touched (the view ``TOUCHED``)."""
@@ -226,7 +230,7 @@ class Refolding(Folding):
         """Fold, once the checks have passed."""
         notes = {AS_OF: self.model.as_of}
         if not self.run.is_incremental:
-            return self.replaced(self.model.sql, notes)
+            return self.replaced(self.whole(), notes)
         query = self.touched()
         if query is None:
             return self.unchanged()

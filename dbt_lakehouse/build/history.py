@@ -62,6 +62,9 @@ class History(Refolding):
     def touched(self) -> str | None:
         return keys_to_refold(self, "is_current", [("is_current", "=", True)])
 
+    def whole(self) -> str:
+        return render("versions_in_order", versions=self.model.sql, key=self.fold.key)
+
     def rows(self) -> str:
         return self.model.sql
 

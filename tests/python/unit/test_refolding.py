@@ -18,6 +18,7 @@ from dbt_lakehouse.build.history import History, history_sql
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model
+from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.build.tested import FOLD_TESTS, FoldTests
 from dbt_lakehouse.declared import fold_of_log
 from dbt_lakehouse.declared.fold_of_log import Fold
@@ -243,7 +244,10 @@ def test_what_is_shown_of_a_history_is_what_a_first_run_makes_it_of(shape: str) 
     assert faults(shown) == []
     lake = RecordedLake(run)
     assert built(History, lake, sql) == "written"
-    assert lake.statements == [f"create table t as {sql}"]
+    # Its open versions are together, for later runs.
+    whole = render("versions_in_order", versions=sql, key=of.key)
+    assert lake.statements == [f"create table t as {whole}"]
+    assert "sort by is_current, " in whole
 
 
 @each_keyless

@@ -279,6 +279,7 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "is_history", {**of_reference, "history": "h"}
         yield "no_absent_keys", {**tested, "deleted_keys": "k", "scope": "s", "built_as_of": AS_OF}
         yield "unique_key", {"key": fold.key, "gold": "g", "keys": tested["keys"]}
+    yield "versions_in_order", {"versions": "select 1 as is_current", "key": fold.key}
     yield "keys_of_events", {"fold": fold, "changes": "l"}
     if fold.namespace:
         yield "keys_of_deletes", {"fold": fold, "deletes": "d"}
