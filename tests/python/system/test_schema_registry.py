@@ -29,6 +29,8 @@ from dbt_lakehouse.commands.redrive import Redriven, redrive
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import schema_registry
 from dbt_lakehouse.lake.schema_registry import Registry, RegistryError, find_schemas
+from dbt_lakehouse.queries.query import rows_of
+from dbt_lakehouse.runs.log_decoders import register_decoders
 from local_kafka.broker import free_port
 from python_udfs.core.budget import Budget
 from python_udfs.debezium import avro
@@ -185,6 +187,15 @@ def test_a_topic_in_avro_comes_to_gold(
     told = from_bronze(lake.reader(), "silver.other_events", TOPIC, 0, 1)
     assert told.told is not None and told.told.format == "debezium_avro"
     assert explain(told.key, told.value, Limits(), told.told).events[0].operation == "insert"
+    forget()
+    decoder = "decode_sales_changes('debezium_avro', key, value)"
+    query = f"""select "offset", unnest({decoder}).operation from bronze.raw_payloads order by 1"""
+    operations = [(1, "insert"), (2, "insert"), (3, "delete"), (4, "update")]
+    assert rows_of(lake.reader(), query) == operations
+    assert register_decoders(lake.spark, "silver") == ["decode_sales_changes"]
+    events = f"lateral view inline({decoder}) event order by 1"
+    found = lake.sql(f"select offset, event.operation from bronze.raw_payloads {events}")
+    assert [(each["offset"], each["operation"]) for each in found] == operations
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
 
     # Once it knows the id, the payload takes its place.
