@@ -11,7 +11,7 @@ from dbt_lakehouse.errors import ConfigurationError
 _ARROW: Final = ("pyarrow",)
 _PROJECT: Final = ("jinja2", "yaml")
 _SQL: Final = (
-    *("duckdb", "duckdb_extension_avro", "duckdb_extension_iceberg", "prompt_toolkit"),
+    *("duckdb", "duckdb_extension_avro", "duckdb_extension_iceberg", "numpy", "prompt_toolkit"),
     *(*_ARROW, *_PROJECT),
 )
 
