@@ -307,6 +307,23 @@ told(lambda: load(ProjectOptions()))
     ]
 
 
+def test_queries_can_call_decoders(environment: Environment) -> None:
+    """DuckDB imports by itself what it passes values to functions with."""
+    program = """
+from types import SimpleNamespace
+import duckdb
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.decoders import add_decoders
+reader = SimpleNamespace(functions=set(), tables=[], logs_first=list, _duck=duckdb.connect())
+reader.add_function = lambda *function: Reader.add_function(reader, *function)
+add_decoders(reader, "decode_payload")
+events = "decode_payload('debezium_json', null, case when range then 'x'::blob end)"
+print(reader._duck.sql(f"select {events}[1].operation from range(2)").fetchall())
+"""
+    said = run(environment("lake", "sql"), "-c", program)
+    assert said.stdout == "[('tombstone',), ('invalid',)]\n", said.stderr
+
+
 def test_metrics_without_their_extra_are_refused_before_the_lake_is_read(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
