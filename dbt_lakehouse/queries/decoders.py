@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from dbt_lakehouse.extras import require
-from dbt_lakehouse.lake.names import AVRO_SCHEMAS
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.queries.schemas import know_kept_schemas
 
 _NAME: Final = re.compile(r"\bdecode_\w+", re.IGNORECASE)
 _ARGUMENTS: Final = (pa.string(), pa.binary(), pa.binary())
@@ -29,15 +29,17 @@ def add_decoders(reader: Reader, sql: str) -> None:
     log that hashes values is named, and the mask key is missing.
     """
     wanted = {name.lower() for name in _NAME.findall(sql)} - reader.functions
-    for each in _functions(reader, wanted) if wanted else ():
+    if not wanted:
+        return
+    for each in _functions(reader, wanted):
         if each.name not in reader.functions:
-            _know_schemas(reader)
             reader.add_function(each.name, _of_duckdb(each.decode), _ARGUMENTS, each.returns)
 
 
 def _functions(reader: Reader, wanted: set[str]) -> Iterator[_Function]:
     # Imported here: most queries need no decoders, which come with dbt and PySpark.
     require("lake")
+    know_kept_schemas(reader)
     from dbt_lakehouse.declared.declarations import decoder_name
     from dbt_lakehouse.runs.inventory import LakeTable
     from dbt_lakehouse.runs.log_decoders import decoder_of
@@ -66,12 +68,3 @@ def _of_duckdb(decode: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
         return decode(*(pa.concat_arrays(each.cast(type).chunks) for each, type in given))
 
     return function
-
-
-def _know_schemas(reader: Reader) -> None:
-    """Let the decoders know the registry schemas that the lake keeps."""
-    from python_udfs.debezium.avro import Registered, know
-
-    if AVRO_SCHEMAS in reader.tables:
-        rows = reader.query(f"select id, kind, texts from {reader.quoted(AVRO_SCHEMAS)}").fetchall()
-        know({number: Registered(kind, tuple(texts)) for number, kind, texts in rows})

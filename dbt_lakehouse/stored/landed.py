@@ -5,10 +5,11 @@ from typing import Final, NamedTuple
 from dbt_lakehouse.lake.names import BRONZE
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.queries.query import rows_of, sql_literal
+from dbt_lakehouse.queries.schemas import know_kept_schemas
 from dbt_lakehouse.runs.formats import formats_of
 from dbt_lakehouse.stored.messages import bytes_of, is_forgotten, pairs_of
-from dbt_lakehouse.stored.schemas import know_landed_schemas
 from python_udfs.core.events import Event, Headers
+from python_udfs.debezium.avro import ids_of
 from python_udfs.registry import decode_payload
 
 # The most messages in memory.
@@ -72,7 +73,7 @@ def landed(reader: Reader, other_events: str, condition: str) -> list[Landed]:
                 topic, partition, offset, timestamp, *message, is_forgotten(headers), format_name
             )
         )
-    know_landed_schemas(reader, (text for each in found for text in (each.key, each.value)))
+    know_kept_schemas(reader, ids_of(text for each in found for text in (each.key, each.value)))
     return found
 
 

@@ -314,7 +314,7 @@ from types import SimpleNamespace
 import duckdb
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.queries.decoders import add_decoders
-reader = SimpleNamespace(functions=set(), tables=[], logs_first=list, _duck=duckdb.connect())
+reader = SimpleNamespace(functions=set(), names=[], logs_first=list, _duck=duckdb.connect())
 reader.add_function = lambda *function: Reader.add_function(reader, *function)
 add_decoders(reader, "decode_payload")
 events = "decode_payload('debezium_json', null, case when range then 'x'::blob end)"
