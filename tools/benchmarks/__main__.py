@@ -41,6 +41,7 @@ BENCHMARKS: Final = (
     "format_versions",
     "workers",
     "live",
+    "cycles",
 )
 _HEADINGS: Final = ("benchmark", "figure", "ratio", "bar", "", "measured")
 _VERDICTS: Final = {True: "met", False: "NOT MET", None: ""}
