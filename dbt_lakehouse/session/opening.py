@@ -80,6 +80,10 @@ XML_ACCESS: Final = tuple(
 fetch the DTD that the payload names.
 """
 
+# Spark's classes fill 80 MB. Java's own limit is 21 MB, and it collects the whole heap to raise it:
+# four times until then.
+_METASPACE: Final = "-XX:MetaspaceSize=128m"
+
 # Settings by which spark-submit makes the JVM.
 _OF_THE_JVM: Final = (
     "spark.driver.",
@@ -248,9 +252,8 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     no_access = [f"-D{name}=" for name in XML_ACCESS]
     jars = [str(path) for path in ensure_jars(_jars(settings))]
     class_path = os.pathsep.join(jars)
-    options = (
-        f"{' '.join([*map(java_option, properties), *no_access])} {class_archive.java_options()}"
-    )
+    given = [*map(java_option, properties), *no_access, _METASPACE]
+    options = f"{' '.join(given)} {class_archive.java_options()}"
     ours = {
         "spark.driver.extraClassPath": (class_path, os.pathsep),
         # Of duplicates, Java takes the last.
