@@ -6,6 +6,7 @@ from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.build.testing import DataTest
 from dbt_lakehouse.declared.columns import quoted
+from dbt_lakehouse.declared.fold_of_log import key_of
 from dbt_lakehouse.runs.source_filter import CHANGES
 from python_udfs.core.row_images import PARTIAL
 
@@ -17,7 +18,7 @@ def no_misfits(of: DataTest) -> str:
     their key.
     """
     log = of.log()
-    key = [] if log["keyless"] else log["key"] or ["_digest"]
+    key = [] if log["keyless"] else key_of(log)
     return render("no_misfits", rows=of.added_rows(of.table), key=quoted(key), named=", ".join(key))
 
 

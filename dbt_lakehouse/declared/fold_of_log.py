@@ -162,6 +162,11 @@ class Fold:
         return replace(self, columns=columns, beside=[], masked=[])
 
 
+def key_of(log: Mapping[str, Any]) -> list[str]:
+    """The key columns of a change log, by its declaration; of a keyless one all that a row has."""
+    return ["_digest"] if log["namespace"] is not None else list(log["key"])
+
+
 def fold(
     log: Mapping[str, Any],
     columns: Sequence[str] | None = None,
@@ -176,7 +181,7 @@ def fold(
     Raises ``CompilationError`` for a column that the log doesn't have, or that the table would
     have twice.
     """
-    key = ["_digest"] if log["namespace"] is not None else list(log["key"])
+    key = key_of(log)
     all_columns = [spec["column"] for spec in log["columns"]]
     values = all_columns if log["keyless"] else [name for name in all_columns if name not in key]
     _refuse_unknown("change log", columns, values)

@@ -9,14 +9,16 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from dbt_lakehouse.declared.fold_of_log import key_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import KEPT_FOR, Table
 from dbt_lakehouse.texts import counted, did_you_mean
 
+_HISTORY: Final = "history"
 # Tables whose history only maintenance bounds.
 _MATERIALIZATIONS: Final = frozenset(
     {
-        *("append_only", "other_events", "change_log", "current_state", "history"),
+        *("append_only", "other_events", "change_log", "current_state", _HISTORY),
         *("state_table", "incremental"),
     }
 )
@@ -55,7 +57,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orphan_retention_hours: Annotated[float, Meta(ge=25, le=1_000_000)] = 26
     """Files that no snapshot names are deleted at this age."""
     sort_by: tuple[str, ...] = ()
-    """The sort columns of rewritten files; empty keeps the order of their rows."""
+    """The sort columns of rewritten files; empty keeps the order of their rows, or that of
+    ``Candidate.order``.
+    """
     superseded: Superseded | None = None
     """The rows to delete."""
 
@@ -84,6 +88,8 @@ class Candidate(NamedTuple):
     model: str
     """The model or source table that it belongs to."""
     policy: Policy
+    order: tuple[str, ...] = ()
+    """The sort columns of rewritten files where the policy has none."""
 
     @property
     def table(self) -> str:
@@ -103,7 +109,7 @@ def candidates(manifest: Any, chosen: Sequence[str], retention_days: float) -> l
     Raises ``ConfigurationError`` for an unknown name and for an invalid policy.
     """
     found = [
-        Candidate(node.schema, alias, node.name, policy)
+        Candidate(node.schema, alias, node.name, policy, _order(node, manifest.nodes))
         for node, alias in _described(manifest)
         if (policy := _policy(node, retention_days)).enabled
     ]
@@ -127,6 +133,15 @@ def _described(manifest: Any) -> Iterator[tuple[Any, str]]:
     for node in manifest.nodes.values():
         if node.resource_type == "model" and node.config.materialized in _MATERIALIZATIONS:
             yield node, node.alias
+
+
+def _order(node: Any, nodes: Mapping[str, Any]) -> tuple[str, ...]:
+    """A history's open versions lie together, as a rebuild writes them: runs read those alone."""
+    if getattr(node.config, "materialized", None) != _HISTORY:
+        return ()
+    logs = (nodes[name].config.meta.get("change_log") for name in node.depends_on.nodes)
+    key = next((key_of(log) for log in logs if log is not None), [])
+    return ("is_current", *key)
 
 
 def _policy(node: Any, retention_days: float) -> Policy:

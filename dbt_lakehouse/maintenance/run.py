@@ -122,7 +122,7 @@ def _maintained(
             "rewrite_data_files",
             name,
             f"options => map({given})",
-            *_sorting(policy),
+            *_sorting(spark, candidate),
         )
         rewritten_files = rewritten["rewritten_data_files_count"]
         rewritten_bytes = rewritten["rewritten_bytes_count"]
@@ -197,11 +197,16 @@ def _is_superseded(superseded: Superseded) -> str:
     return " and ".join([*same, f"struct({by}) < source.newest"])
 
 
-def _sorting(policy: Policy) -> list[str]:
+def _sorting(spark: SparkSession, candidate: Candidate) -> list[str]:
     """The arguments of the rewrite procedure for the order of rows."""
-    if not policy.sort_by:
+    columns = candidate.policy.sort_by
+    if not columns:
+        # A table may be from before what is declared now.
+        known = frozenset(spark.table(candidate.table).columns if candidate.order else ())
+        columns = candidate.order if known.issuperset(candidate.order) else ()
+    if not columns:
         return []
-    order = ", ".join(quoted(policy.sort_by))
+    order = ", ".join(quoted(columns))
     return ["strategy => 'sort'", f"sort_order => {sql_text(order)}"]
 
 

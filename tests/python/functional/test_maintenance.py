@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import pyarrow.parquet as pq
 import pytest
 from support.lakes import Lake, Rows
 from support.small_messages import order
@@ -196,6 +197,11 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
             assert each.operation == "replace" or "added-records" not in each.summary
     for table in (*LOGS, "gold.orders"):
         assert lake.files(table) < many[table], table
+    # Runs read open versions alone.
+    (versions,) = lake.sql("select file_path from gold.orders_history.data_files")
+    path = versions["file_path"].removeprefix("file:")
+    are_open = pq.read_table(path, columns=["is_current"])["is_current"].to_pylist()
+    assert len({*are_open}) == 2 and are_open == sorted(are_open)
 
     another.unlink()
     again = told(lake, dry_run=True)

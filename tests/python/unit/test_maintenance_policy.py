@@ -168,3 +168,26 @@ def test_what_a_project_says_leaves_what_the_package_says_of_its_own_tables() ->
     of.config.meta["own_maintenance"] = {"sort_by": ["key"], "min_files": 3}
     (found,) = candidates(manifest(of), [], 3)
     assert (found.policy.min_files, found.policy.sort_by) == (7, ("key",))
+
+
+@pytest.mark.parametrize(
+    ("key", "namespace", "order"),
+    [
+        (["tenant", "id"], None, ("is_current", "tenant", "id")),
+        ([], "shop", ("is_current", "_digest")),
+    ],
+)
+def test_a_history_keeps_its_open_versions_together(
+    key: list[str], namespace: str | None, order: tuple[str, ...]
+) -> None:
+    log, history, gold = node("log", "change_log"), node("past", "history"), node("now")
+    log.config.meta["change_log"] = {"key": key, "namespace": namespace}
+    for each in (history, gold):
+        each.depends_on = SimpleNamespace(nodes=["deletes", "log"])
+    found = candidates(manifest(node("deletes", "append_only"), log, history, gold), [], 7)
+    assert {each.model: each.order for each in found} == {
+        "deletes": (),
+        "log": (),
+        "past": order,
+        "now": (),
+    }
