@@ -25,7 +25,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -179,7 +179,7 @@ def note_committed(
     folder = path_of(warehouse)
     paths = [path for each in tables if (path := path_of(each.metadata)) is not None]
     now = frozenset(map(str, paths))
-    if folder is None or now in (before, NOTHING) or known_later(notes, tables, before):
+    if folder is None or now in (before, NOTHING) or _later_than_seen(notes, tables, before):
         return
     written = folder / f"{_COMMITTED}.{os.getpid()}"
     written.write_bytes(msgspec.json.encode(sorted(now)))
@@ -195,7 +195,7 @@ def refuse_older(
     """Raise ``ConfigurationError`` if tables have commits on this machine's disk that their
     catalog doesn't know: it is a copy from before them, and writing by it would lose them.
     """
-    older = known_later(notes, tables, before)
+    older = _later_than_seen(notes, tables, before)
     if older and not begins_anew():
         entry, newest = older[0]
         raise ConfigurationError(
@@ -205,6 +205,45 @@ def refuse_older(
             " the catalog.db-wal that was beside it, or let `lakehouse recover` take the tables as"
             f" they are on disk; {ANEW}=true continues from the older state ({_STEPS})"
         )
+
+
+class _Seen(NamedTuple):
+    """The number of a table's metadata when nothing later was in its folder, and when that was."""
+
+    number: int
+    changed_ns: int
+
+    def leads_to(self, later: "_Seen") -> bool:
+        """Whether the catalog has only gone on since. With the same number, another process may
+        have written to the folder.
+        """
+        return later.number > self.number or later == self
+
+
+# By the folder of a table's metadata. A stream would list all of them, thousands of files, three
+# times in each cycle.
+_SEEN: Final[dict[Path, _Seen]] = {}
+
+
+def _later_than_seen(
+    notes: Mapping[str, str], tables: "Sequence[Entry]", before: Committed
+) -> "list[tuple[Entry, Path]]":
+    """``known_later``, without tables that this process has seen, and that have only gone on."""
+    now, unseen = dict[Path, _Seen](), list["Entry"]()
+    for each in tables:
+        current = path_of(each.metadata)
+        if current is None:
+            continue
+        folder = current.parent
+        with suppress(OSError):
+            now[folder] = _Seen(_number(current), folder.stat().st_mtime_ns)
+        seen = _SEEN.get(folder)
+        if seen is None or folder not in now or not seen.leads_to(now[folder]):
+            unseen.append(each)
+    found = known_later(notes, unseen, before)
+    if not found:
+        _SEEN.update(now)
+    return found
 
 
 def known_later(
