@@ -58,7 +58,7 @@ from dbt_lakehouse.spark.jvm import (
     is_stopped,
     running_context,
 )
-from dbt_lakehouse.spark.jvm_latency import spare_imports, spare_waits
+from dbt_lakehouse.spark.jvm_latency import spare_checks, spare_waits
 from dbt_lakehouse.telling import working
 
 # Variables that another Spark installation may have exported; each would mislead this one.
@@ -307,7 +307,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
         "at spark.master and spark.driver.* in the profile (its memory is"
         " LAKEHOUSE_DRIVER_MEMORY in the one that comes with cdc_lakehouse)"
     )
-    spare_imports()
+    spare_checks()
     try:
         if running_context() is None:
             _end_java_without(settings["spark.driver.extraClassPath"])
