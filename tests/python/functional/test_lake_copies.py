@@ -252,6 +252,8 @@ def test_a_catalog_that_is_older_than_the_files(
         # A table of that name that was dropped leaves its own.
         committed.write_text(current.read_text().replace('"table-uuid": "', '"table-uuid": "0'))
         refuse_unfit_to_write(project.settings)
+        # No file is ever overwritten.
+        committed.unlink()
         shutil.copy(current, committed)
         sentence = to_write(project)
         assert f"is older than the files of its tables: {BRONZE} has {current.name}" in sentence
