@@ -191,8 +191,8 @@ class Table(msgspec.Struct, frozen=True):
         return self.properties.get(f"{name}.{self.noted(name)}")
 
 
-def parse(metadata: str) -> Table:
-    """Parse a table's metadata (JSON)."""
+def parse(metadata: str, before: Table | None = None) -> Table:
+    """Parse a table's metadata (JSON); with an earlier state of it, only what has come since."""
     read = msgspec.json.decode(metadata, type=_Metadata)
     (schema,) = (each for each in read.schemas if each.schema_id == read.current_schema_id)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in read.snapshots}
@@ -202,16 +202,20 @@ def parse(metadata: str) -> Table:
     while at is not None and (snapshot := by_id.pop(at, None)) is not None:
         chain.append(snapshot)
         at = snapshot.parent_snapshot_id
+    earlier = () if before is None else before.chain
     return Table(
         uuid=read.table_uuid,
         properties=read.properties,
         comments={field.name: field.doc for field in schema.fields},
         instants=frozenset(field.name for field in schema.fields if field.type == "timestamptz"),
-        chain=tuple(chain),
-        others=frozenset(by_id),
-        log=tuple(
-            (_EPOCH + timedelta(milliseconds=each.timestamp_ms), each.snapshot_id)
-            for each in read.snapshot_log
+        chain=(*chain, *earlier),
+        others=frozenset(by_id) if before is None else before.others,
+        log=(
+            *(() if before is None else before.log),
+            *(
+                (_EPOCH + timedelta(milliseconds=each.timestamp_ms), each.snapshot_id)
+                for each in read.snapshot_log
+            ),
         ),
         version=read.format_version,
     )

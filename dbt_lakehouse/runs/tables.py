@@ -25,7 +25,7 @@ from dbt_lakehouse.declared.widening import is_in_place, is_widening
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.iceberg import catalog_of, load_table
+from dbt_lakehouse.lake.iceberg import catalog_of, commits_since, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.runs.marks import REWRITTEN
 from dbt_lakehouse.spark.jvm import cause_of, java_array, java_class
@@ -72,13 +72,21 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
     folder = (place or "").rpartition("/")[0]
     of, found = _PARSED.get(folder, (None, None))
     if found is None or of != place:
-        to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
-        found = parse(to_json(metadata))
+        found = _parsed(metadata, found)
         if place is not None:
             if len(_PARSED) >= _MOST_PARSED:
                 _PARSED.clear()
             _PARSED[folder] = (place, found)
     return found
+
+
+def _parsed(metadata: Any, before: Table | None) -> Table:
+    """A table by its metadata. A commit adds one snapshot to the list that all commits are in."""
+    if before is not None and before.chain and metadata.uuid() == before.uuid:
+        news = commits_since(metadata, before)
+        if news is not None:
+            return parse(news, before)
+    return parse(java_class("org.apache.iceberg.TableMetadataParser").toJson(metadata))
 
 
 def columns_of(spark: SparkSession, name: str) -> list[StructField]:

@@ -379,6 +379,7 @@ def _prepare(spark: SparkSession) -> None:
     """
     refuse_damage(spark, bronze.TABLE)
     try:
+        opened_sessions().know_tables()
         refuse_closed(spark)
         begin(spark)
         for schema in ("silver", "gold"):

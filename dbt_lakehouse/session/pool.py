@@ -8,13 +8,14 @@ it is removed.
 
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.lake.broken_metadata import refuse_damage_in
+from dbt_lakehouse.lake.iceberg import catalog_of, known_tables
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
 from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.spark.jvm import activate, java_context, java_session
@@ -110,6 +111,15 @@ class Sessions:
         self.base: Final = base
         # A list's append and pop are atomic for threads.
         self._idle: Final[list[LakeSession]] = []
+        self._known: Any = None
+
+    def know_tables(self) -> None:
+        """Keep the metadata of tables for all sessions. Raises ``Py4JJavaError`` if the catalog
+        can't be opened.
+        """
+        if self._known is None:
+            self._known = known_tables()
+            self._known.settle(catalog_of(self.base))
 
     def take(self) -> LakeSession:
         """A session for this thread alone, active from now on."""
@@ -119,6 +129,8 @@ class Sessions:
             # With the base's functions, in a few milliseconds: registering them takes 60.
             clone = java_session(self.base).cloneSession()
             session = LakeSession(SparkSession(self.base.sparkContext, clone))
+            if self._known is not None:
+                self._known.settle(catalog_of(session.spark))
         session.begin()
         return session
 
