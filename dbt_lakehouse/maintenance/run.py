@@ -35,8 +35,12 @@ from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 TABLE: Final = f"{CATALOG}.bronze.maintained"
-# Properties that the profile gives to new tables.
-_TRIMMED: Final = "write.metadata.delete-after-commit.enabled"
+# Properties that the profile gives to new tables: of metadata files, each a list of all snapshots,
+# only the newest ones stay.
+_TRIMMED: Final = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
 # Iceberg's format version with deletion vectors; before, delete files name rows by file and
 # position.
 _VECTORS_SINCE: Final = 3
@@ -128,7 +132,7 @@ def _maintained(
         rewritten_bytes = rewritten["rewritten_bytes_count"]
     if is_worth_merging(figures):
         merged = _call(spark, "rewrite_manifests", name)["rewritten_manifests_count"]
-    given_since = {_TRIMMED: "true"}
+    given_since = dict(_TRIMMED)
     if f"{CATALOG}.{name}" == bronze.TABLE:
         given_since |= bronze.FILES
     if missing := {key: given_since[key] for key in given_since.keys() - table.properties.keys()}:
