@@ -4,7 +4,7 @@ for the next version of Spark.
 PySpark has no public access to Spark's own classes. No other module uses its private attributes;
 they only call methods of Java and Scala on a handle. Classes that Spark doesn't promise to keep
 are used by ``evaluated_views``, ``landing/leftovers``, ``landing/kafka/progress`` and
-``commands/serve``.
+``commands/serve``, private fields of Iceberg's by ``lake/KnownTables.java``.
 """
 
 import json
