@@ -2,17 +2,22 @@
 
 Two lakes of order events (``increments``) with the same keys: in A each key has one event, in B
 ten. Into each go changes of random keys, which all come after what is known. The lakes take turns.
-The same for records of an Aerospike set.
+The same for records of an Aerospike set, and for a table without a key, which has no history but
+counts copies of rows.
 """
 
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from tools.benchmarks.increments import (
     OrderLake,
     RecordLake,
+    RowLake,
+    record_log_model,
     rounded,
+    row_log_model,
     table_name,
     write_orders_project,
 )
@@ -26,16 +31,22 @@ _TIMES: Final = 10
 
 def measure(options: Options) -> list[Figure]:
     """Build the lakes, run the increments, compare the history's model and the whole run."""
-    return [*_measured(options, OrderLake), *_measured(options, RecordLake)]
+    folder, table = options.folder, table_name(0)
+    history = f"{table}_history"
+    orders = write_orders_project(folder / "orders", histories=True)
+    records = write_orders_project(folder / "records", histories=True, log_model=record_log_model)
+    rows = write_orders_project(folder / "rows", log_model=row_log_model)
+    return [
+        *_measured(options, OrderLake, orders, history),
+        *_measured(options, RecordLake, records, history),
+        *_measured(options, RowLake, rows, table),
+    ]
 
 
-def _measured(options: Options, kind: type[OrderLake]) -> Iterator[Figure]:
-    project = write_orders_project(
-        options.folder / f"project-{kind.format}",
-        histories=True,
-        are_records=kind is RecordLake,
-    )
-    lakes = {name: kind(options.folder / f"lake-{kind.format}-{name}", project) for name in "AB"}
+def _measured(
+    options: Options, kind: type[OrderLake], project: Path, model: str
+) -> Iterator[Figure]:
+    lakes = {name: kind(options.folder / f"lake-{project.name}-{name}", project) for name in "AB"}
     events = rounded(options.events)
     lakes["A"].land_inserts(events)
     lakes["B"].land_history(_TIMES * events, events)
@@ -47,8 +58,7 @@ def _measured(options: Options, kind: type[OrderLake]) -> Iterator[Figure]:
             # The session is new: its Python workers have to start.
             lake.increment(rounded(events // 100), "random")
             runs[name] += (lake.increment(rounded(events // 100), "random") for _ in range(2))
-    history = f"{table_name(0)}_history"
-    for what in (history, "run"):
+    for what in (model, "run"):
         seconds = {
             name: statistics.median(
                 run.total if what == "run" else run.models[what] for run in of_lake
@@ -57,7 +67,7 @@ def _measured(options: Options, kind: type[OrderLake]) -> Iterator[Figure]:
         }
         yield Figure(
             "histories",
-            f"{kind.format}: {what}, {_TIMES} times the log",
+            f"{project.name}: {what}, {_TIMES} times the log",
             seconds["B"] / seconds["A"],
             _BAR,
             higher_is_better=False,

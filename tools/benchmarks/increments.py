@@ -12,7 +12,7 @@ The lakes serve other benchmarks too.
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple
@@ -46,25 +46,26 @@ Keys = Literal["random", "clustered"]
 
 
 def write_orders_project(
-    project: Path, tables: int = 1, *, histories: bool = False, are_records: bool = False
+    project: Path,
+    tables: int = 1,
+    *,
+    histories: bool = False,
+    log_model: Callable[[str], str] | None = None,
 ) -> Path:
-    """A dbt project for that many tables of orders, each with a history if so asked; they may be
-    records (``RecordLake``).
+    """A dbt project for that many tables of orders, each with a history if so asked. With a
+    ``log_model``, that is the model of a table's log, and gold has no contract.
     """
     names = [table_name(number) for number in range(tables)]
-    gold = {name: _gold_model(name, has_contract=not are_records) for name in names}
+    gold = {name: _gold_model(name, has_contract=log_model is None) for name in names}
     if histories:
         gold |= {f"{name}_history": _history_model(name) for name in names}
     models = Models(
-        silver={
-            f"{name}_changes": _record_log_model(name) if are_records else _change_log_model(name)
-            for name in names
-        },
+        silver={f"{name}_changes": (log_model or _change_log_model)(name) for name in names},
         gold=gold,
         gold_yaml=contracts(
             {name: {"order_id": "bigint", **_COLUMNS, **TECHNICAL_COLUMNS} for name in names}
         )
-        if not are_records
+        if log_model is None
         else "",
     )
     return write_project(project, models)
@@ -101,9 +102,24 @@ def _change_log_model(name: str) -> str:
 """
 
 
-def _record_log_model(name: str) -> str:
+def record_log_model(name: str) -> str:
+    """The change log of a table of ``RecordLake``."""
     columns = json.dumps(_COLUMNS)
     return f'{{{{ aerospike_change_log(namespace="sales", set="{name}", columns={columns}) }}}}\n'
+
+
+def row_log_model(name: str) -> str:
+    """The change log of a table of ``RowLake``."""
+    return f"""{{{{
+    change_log(
+        source_database="shop",
+        source_schema="sales",
+        source_table="{name}",
+        keyless=true,
+        columns={json.dumps({"order_id": "bigint", **_COLUMNS})},
+    )
+}}}}
+"""
 
 
 def _gold_model(name: str, *, has_contract: bool) -> str:
@@ -337,6 +353,46 @@ class RecordLake(OrderLake):
             if(op = 'd', 'delete', 'write'),
             {_time("number")} - 300,
             if(op = 'd', '}}', concat(',', substring({self._image()}, 2)))
+        )"""
+
+
+class RowLake(OrderLake):
+    """A lake of tables without a key: a row may be there many times, and what an event adds or
+    takes away is one copy.
+    """
+
+    def land_history(self, events: int, keys: int) -> None:
+        """Land so many events of so many rows of each table: each is added, and of three later
+        events of a row two add it and one takes it away.
+        """
+        self._land(events, f"m % {keys}", f"if(m div {keys} % 3 = 2, 'd', 'c')")
+        self._next_key = max(self._next_key, keys)
+
+    def increment(self, events: int, keys: Keys) -> Run:
+        """Land as many events of rows that are there: of 20, one takes a copy away. Run."""
+        del keys
+        known = self._next_key
+        row = f"pmod(xxhash64(m, {self.events}), {known // PARTITIONS}) * {PARTITIONS}"
+        self._land(
+            events, f"{row} + m % {PARTITIONS}", f"if(n % {_CYCLE} = {_CYCLE - 1}, 'd', 'c')"
+        )
+        return self.run()
+
+    def _image(self) -> str:
+        # The same for all events of a row, by which its copies are found.
+        return super()._image().replace("number", "order_id")
+
+    def _value(self) -> str:
+        """SQL of an event's message, with the whole row that is taken away."""
+        return f"""format_string(
+            '{{"before":%s,"after":%s,"source":{{"connector":"postgresql","name":"shop",'
+            || '"ts_ms":%d,"db":"shop","schema":"sales","table":"%s"}},"op":"%s","ts_ms":%d}}',
+            if(op = 'd', {self._image()}, 'null'),
+            if(op = 'd', 'null', {self._image()}),
+            {_time("number")} - 300,
+            source_table,
+            op,
+            {_time("number")} - 100
         )"""
 
 
