@@ -244,10 +244,12 @@ class LookUp:
         return count
 
     def _read_whole_log(self) -> int:
-        """Read all events of the misplaced keys. Returns the number of keys whose events the log
-        does not have completely.
+        """Read all events of the misplaced keys, from the files that may have them. Returns the
+        number of keys whose events the log does not have completely.
         """
         view = self._view
+        misplaced, first = view("misplaced"), self._fold.key[0]
+        ranges = self._lake.sql.hold_key_ranges_of(view("log"), misplaced, first)
         deletes = None
         if self._fold.namespace is not None:
             deletes = pinned_now(self._lake, self._lake.catalog.relation_of("set_less_deletes"))
@@ -259,8 +261,9 @@ class LookUp:
                 self._fold,
                 self._log,
                 deletes,
-                view("misplaced"),
+                misplaced,
                 bool(self._asked.truncates),
+                ranges,
             ),
         )
         count: int = value_of(
@@ -268,7 +271,7 @@ class LookUp:
             render(
                 "keys_beyond_log",
                 key=self._fold.key,
-                misplaced=view("misplaced"),
+                misplaced=misplaced,
                 known=view("known"),
                 log=view("log"),
             ),

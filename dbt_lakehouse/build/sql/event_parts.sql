@@ -10,8 +10,10 @@
       changes: the log to select from.
       deletes: the table of deletes without a set, or none.
       keys: a relation with the key columns, to take only their events, or none for all.
+      ranges: the ranges of these keys (parts.is_in_key_ranges), to read only files that may have
+          them.
 #}
-{% macro log_events(fold, changes, deletes=none, keys=none) %}
+{% macro log_events(fold, changes, deletes=none, keys=none, ranges=()) %}
 {% set no_names = 'cast(null as array<string>)' %}
 select
     {{ (fold.key + fold.columns) | join(', ') }},
@@ -31,6 +33,9 @@ left semi join {{ keys }} using ({{ fold.key_list }})
 where
     _operation in ({{ operations_of_rows }})
     and {{ fold.key | each('{} is not null') | join(' and ') }}
+{% if ranges %}
+    and {{ parts.is_in_key_ranges('changes.' ~ fold.key[0], ranges) | indent }}
+{% endif %}
 {% if not fold.namespace %}
 union all
 select * from (
@@ -49,7 +54,11 @@ select * from (
         {{ no_names }} as _unchanged_columns
     from {{ changes }} as changes
     -- By a column, whose statistics spare the files without any.
-    where {{ fold.key | each('_previous_key.{} is not null') | join(' and ') }}
+    where
+        {{ fold.key | each('_previous_key.{} is not null') | join(' and ') }}
+        {% if ranges %}
+        and {{ parts.is_in_key_ranges('_previous_key.' ~ fold.key[0], ranges) | indent(8) }}
+        {% endif %}
 )
 {% if keys %}
 left semi join {{ keys }} using ({{ fold.key_list }})
@@ -92,8 +101,8 @@ where _namespace = {{ fold.namespace | literal }}
   Arguments:
       has_truncates: whether the log may have any.
 #}
-{% macro all_events(fold, changes, deletes=none, keys=none, has_truncates=true) %}
-{{ log_events(fold, changes, deletes, keys) }}
+{% macro all_events(fold, changes, deletes=none, keys=none, has_truncates=true, ranges=()) %}
+{{ log_events(fold, changes, deletes, keys, ranges) }}
 {% if fold.several_sources and has_truncates %}
 union all
 select distinct
@@ -108,7 +117,7 @@ select distinct
     false as _lh_is_state,
     false as _lh_is_clock_ahead,
     cast(null as array<string>) as _unchanged_columns
-from ({{ log_events(fold, changes, none, keys) }}) as events
+from ({{ log_events(fold, changes, none, keys, ranges) }}) as events
 inner join ({{ truncates(fold, changes) }}) as truncates
     on events._source = truncates._source and events._position < truncates._position
 {% endif %}

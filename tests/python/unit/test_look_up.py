@@ -137,3 +137,10 @@ def test_a_key_that_is_asked_for_twice_is_looked_up_once() -> None:
 def test_without_new_events_no_key_is_misplaced() -> None:
     views = looked_up(FOLDS["of a table"], hit_keys=True, rows=0)
     assert views["misplaced"] == "select `id` from gold__orders__unsettled where false"
+
+
+def test_the_log_is_read_where_it_may_have_the_misplaced_keys() -> None:
+    """In its files, by the least and greatest key that each has, and the old key of key updates."""
+    log = looked_up(FOLDS["of a table"], all_keys=True)["log"]
+    for column in ("changes.`id`", "_previous_key.`id`"):
+        assert f"({column} between :a and :b)" in log
