@@ -26,7 +26,7 @@ from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, contents, read_only
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 from dbt_lakehouse.session.project import ProjectOptions, load
-from dbt_lakehouse.spark.jvm import java_class
+from dbt_lakehouse.spark.jvm import java_class, java_session
 from local_kafka.postgres import USER, postgres
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
@@ -164,15 +164,17 @@ def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:
     location = spark.sql(f"describe extended {leases.TABLE}").where("col_name = 'Location'")
     path = Path(location.collect()[0].data_type.removeprefix("file:"))
     assert len(list(path.rglob("snap-*.avro"))) <= 2
-    # Another's commit removes the list of files that a commit was about to read.
+    # Another's commit removes the list of files that a commit was about to read. This process's
+    # other sessions have read it.
+    stranger = SparkSession(spark.sparkContext, java_session(spark).cloneSession())
     there = [*path.rglob("snap-*.avro")]
     for file in there:
         file.rename(file.with_suffix(".gone"))
-    assert not leases._State(spark).replace({})
+    assert not leases._State(stranger).replace({})
     for file in there:
         file.with_suffix(".gone").rename(file)
     # Or while it is read, from which a reader may throw anything.
-    late = leases._State(spark)
+    late = leases._State(stranger)
     there = [*path.rglob("snap-*.avro")]
     assert leases._State(spark).replace({})
     for file in there:
