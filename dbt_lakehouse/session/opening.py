@@ -27,7 +27,6 @@ from dbt_lakehouse.config.kafka import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.beginning import begin
 from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_bucket, refuse_damage
 from dbt_lakehouse.lake.buckets import need_s3
@@ -35,7 +34,6 @@ from dbt_lakehouse.lake.catalog import (
     CATALOG,
     CATALOG_URI,
     SQLITE,
-    WAREHOUSE,
     absolute,
     checkpoint,
     read_only,
@@ -324,8 +322,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                     java.proc.kill()
                 raise
             _hear_its_end_quietly(context)
-            is_local = path_of(settings.get(WAREHOUSE, "")) is not None
-            with spare_waits(context, has_local_files=is_local):
+            with spare_waits(context):
                 return _session(settings)
         return _session(settings)
     except (Py4JJavaError, CapturedException) as error:

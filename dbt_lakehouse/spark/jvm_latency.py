@@ -71,7 +71,7 @@ def spare_checks() -> None:
 
 
 @contextmanager
-def spare_waits(context: SparkContext, *, has_local_files: bool) -> Iterator[None]:
+def spare_waits(context: SparkContext) -> Iterator[None]:
     """Let the JVM of a new session create files and answer without waiting, from the end of the
     block on, which creates the session meanwhile.
 
@@ -80,24 +80,19 @@ def spare_waits(context: SparkContext, *, has_local_files: bool) -> Iterator[Non
     of a run. And py4j sends an answer of more than 8 KB, such as a table's metadata, in pieces.
     The JVM's TCP (Nagle's algorithm) holds each piece until the one before is acknowledged, which
     Linux does after 40 ms: 17 times in a run of one table.
-
-    Where the lake has local files: Iceberg sleeps for 10 ms whenever it waits for its own threads,
-    60 times in a run of one table, though most of their tasks take less than one.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="compiler") as pool:
         # A third of a second, most of it to load the compiler.
-        classes = pool.submit(_compiled, ["LocalFiles", "Answers", "ShortTasks"])
+        classes = pool.submit(_compiled)
         yield
-    files, answers, tasks = classes.result()
+    files, answers = classes.result()
     _use_own_local_files(context, files)
     _answer_at_once(answers)
-    if has_local_files:
-        _made(tasks).settle()
 
 
-def _compiled(names: Sequence[str]) -> list[Any]:
+def _compiled() -> tuple[Any, Any]:
     try:
-        return [compiled(_HERE / f"{name}.java") for name in names]
+        return compiled(_HERE / "LocalFiles.java"), compiled(_HERE / "Answers.java")
     finally:
         # The thread's own, for which the JVM holds a thread.
         close_connection()
@@ -116,11 +111,8 @@ def _use_own_local_files(context: SparkContext, own: Any) -> None:
 
 
 def _answer_at_once(own: Any) -> None:
-    gateway().java_gateway_server.addListener(_made(own))
+    (made,) = own.getConstructors()
+    listener = made.newInstance(java_array("java.lang.Object", []))
+    gateway().java_gateway_server.addListener(listener)
     # This thread's connection is older than the listener; the next command opens another.
     close_connection()
-
-
-def _made(own: Any) -> Any:
-    (constructor,) = own.getConstructors()
-    return constructor.newInstance(java_array("java.lang.Object", []))

@@ -1,6 +1,4 @@
-"""Which metadata of tables a process keeps, that what it then knows is what there is, and how
-Iceberg waits for its own threads.
-"""
+"""Which metadata of tables a process keeps, and that what it then knows is what there is."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,19 +153,3 @@ def test_a_lake_in_another_catalog_has_its_own(tmp_path: Path) -> None:
         session = Lake(tmp_path / name).load().open_session()
         session.sql(f"create table {TABLE} using iceberg as select id from range({rows})")
         assert session.table(TABLE).count() == rows
-
-
-def test_short_tasks_of_iceberg_are_waited_for(spark: SparkSession) -> None:
-    """Their threads end with them, and whoever submits one waits for that end."""
-    for number in range(3):
-        spark.sql(f"insert into {TABLE} values ({number}, 'short')")
-    spark.sql(f"delete from {TABLE} where id = 1")
-    pools = java_class("org.apache.iceberg.util.ThreadPools")
-    shows = "java.util.concurrent.Executors$DelegatedExecutorService"
-    inner = java_class("java.lang.Class").forName(shows).getDeclaredField("e")
-    inner.setAccessible(True)
-    for shown in (pools.getWorkerPool(), pools.getDeleteWorkerPool()):
-        pool = inner.get(shown)
-        assert pool.getThreadFactory().getClass().getSimpleName() == "ShortTasks"
-        assert (pool.getPoolSize(), pool.getQueue().size()) == (0, 0)
-    assert spark.table(TABLE).count() == 2
