@@ -12,7 +12,7 @@ The lakes serve other benchmarks too.
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple
@@ -90,13 +90,22 @@ _NO_CONTRACT: Final = '{{ config(contract={"enforced": false}) }}'
 
 
 def _change_log_model(name: str) -> str:
+    return _log_model(name, 'key={"order_id": "bigint"}', _COLUMNS)
+
+
+def row_log_model(name: str) -> str:
+    """The change log of a table of ``RowLake``."""
+    return _log_model(name, "keyless=true", {"order_id": "bigint", **_COLUMNS})
+
+
+def _log_model(name: str, identity: str, columns: Mapping[str, str]) -> str:
     return f"""{{{{
     change_log(
         source_database="shop",
         source_schema="sales",
         source_table="{name}",
-        key={{"order_id": "bigint"}},
-        columns={json.dumps(_COLUMNS)},
+        {identity},
+        columns={json.dumps(columns)},
     )
 }}}}
 """
@@ -106,20 +115,6 @@ def record_log_model(name: str) -> str:
     """The change log of a table of ``RecordLake``."""
     columns = json.dumps(_COLUMNS)
     return f'{{{{ aerospike_change_log(namespace="sales", set="{name}", columns={columns}) }}}}\n'
-
-
-def row_log_model(name: str) -> str:
-    """The change log of a table of ``RowLake``."""
-    return f"""{{{{
-    change_log(
-        source_database="shop",
-        source_schema="sales",
-        source_table="{name}",
-        keyless=true,
-        columns={json.dumps({"order_id": "bigint", **_COLUMNS})},
-    )
-}}}}
-"""
 
 
 def _gold_model(name: str, *, has_contract: bool) -> str:
