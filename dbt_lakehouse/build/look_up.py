@@ -95,7 +95,7 @@ class LookUp:
             self._lake.sql.evaluate(view("known"), known)
             misplaced = self._find_misplaced(refolded)
         forgotten = self._late_after_purge()
-        beyond = self._read_whole_log() if misplaced else 0
+        beyond = self._read_their_log() if misplaced else 0
         self._lake.sql.define(
             view("events_to_fold"),
             render(
@@ -243,7 +243,7 @@ class LookUp:
         )
         return count
 
-    def _read_whole_log(self) -> int:
+    def _read_their_log(self) -> int:
         """Read all events of the misplaced keys, from the files that may have them. Returns the
         number of keys whose events the log does not have completely.
         """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +12,8 @@ from pyspark.sql.functions import lit
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import KEPT_FOR, Table
-from dbt_lakehouse.spark.java import compiled
-from dbt_lakehouse.spark.jvm import activate, cause_of, gateway, java_class, java_session
+from dbt_lakehouse.spark.java import new_object, own_object
+from dbt_lakehouse.spark.jvm import activate, cause_of, java_class, java_session
 
 _HERE: Final = Path(__file__).parent
 
@@ -47,14 +46,14 @@ def known_tables() -> Any:
     metadata were read. Metadata list all snapshots of a table, 2 KB each, and a cycle of the
     stream reads them a hundred times for one table.
     """
-    return _made(gateway(), "KnownTables")
+    return new_object(_HERE / "KnownTables.java")
 
 
 def commits_since(metadata: Any, before: Table) -> str | None:
     """What has come to an ``org.apache.iceberg.TableMetadata`` since an earlier state of the table
     with a snapshot, as JSON; None if more has changed.
     """
-    found: str | None = _commits(gateway()).since(
+    found: str | None = own_object(_HERE / "Commits.java").since(
         metadata,
         before.snapshot,
         before.chain[-1].name,
@@ -62,23 +61,6 @@ def commits_since(metadata: Any, before: Table) -> str | None:
         len(before.log),
     )
     return found
-
-
-@lru_cache(1)
-def _commits(jvm: Any) -> Any:
-    return _made(jvm, "Commits")
-
-
-def _made(jvm: Any, name: str) -> Any:
-    (made,) = _class(jvm, name).getConstructors()
-    return made.newInstance(None)
-
-
-# Of the running JVM and the one before.
-@lru_cache(4)
-def _class(jvm: Any, name: str) -> Any:
-    """A class of ours in a JVM, once: py4j confuses two of the same name."""
-    return compiled(_HERE / f"{name}.java")
 
 
 def has_schema(spark: SparkSession, name: str) -> bool:

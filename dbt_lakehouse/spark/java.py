@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -354,6 +355,29 @@ def compiled(source: Path) -> Any:
     )
     compiler.cook(source.read_text())
     return compiler.getClassLoader().loadClass(source.stem)
+
+
+def own_object(source: Path) -> Any:
+    """The object of our class in a Java file, one for each JVM. Its methods keep no state."""
+    return _own_object(gateway(), source)
+
+
+def new_object(source: Path) -> Any:
+    """A new object of our class in a Java file."""
+    (constructor,) = _own_class(gateway(), source).getConstructors()
+    return constructor.newInstance(None)
+
+
+# Of the running JVM, and of the one before.
+@lru_cache(16)
+def _own_object(jvm: Any, source: Path) -> Any:
+    return new_object(source)
+
+
+@lru_cache(16)
+def _own_class(jvm: Any, source: Path) -> Any:
+    """``compiled`` once: py4j confuses two classes of the same name."""
+    return compiled(source)
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:

@@ -4,10 +4,10 @@ should not?
 A lake of order events gets a small batch of changes for each run; `lakehouse maintain` is called
 each 20th run, and keeps the snapshots of the last minute. Meanwhile a reader without Spark asks
 gold again and again for a sum over all of its rows. After each run are counted: the live data files
-and the snapshots of all tables, the bytes of their manifests, those of the last hundred
-descriptions (metadata.json) of each that Iceberg keeps, the bytes of the whole warehouse, the
+and the snapshots of all tables, the bytes of their manifests, those of the last twenty
+descriptions (metadata.json) of each that the profile keeps, the bytes of the whole warehouse, the
 memory of Spark's process and of Python's. Data grow, by the events; the rest should be flat once
-each table has its hundred.
+each table has its twenty.
 """
 
 import os
@@ -133,7 +133,7 @@ def _look(lake: OrderLake, seconds: float) -> Look:
 
 
 def _figure(name: str, looks: Sequence[Look], reads: int) -> Figure:
-    """The last fifth of the runs against the third: before, tables get their hundred versions."""
+    """The last fifth of the runs against the third: before, tables get all their versions."""
     fifth = len(looks) // 5
     before = statistics.median(getattr(each, name) for each in looks[2 * fifth : 3 * fifth])
     after = statistics.median(getattr(each, name) for each in looks[-fifth:])

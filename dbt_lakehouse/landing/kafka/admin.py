@@ -6,7 +6,6 @@ trouble, where the Kafka source would retry for minutes and then say ``listNodes
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +17,8 @@ from dbt_lakehouse.config.kafka_probe import probe
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.session.troubles import error_text
-from dbt_lakehouse.spark.java import compiled
-from dbt_lakehouse.spark.jvm import gateway, packages
+from dbt_lakehouse.spark.java import own_object
+from dbt_lakehouse.spark.jvm import packages
 
 _KAFKA: Final = "org.apache.kafka"
 # A broker without topic ids reports this one for each topic.
@@ -158,20 +157,11 @@ def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
     return topics
 
 
-@lru_cache(1)
-def _logs(jvm: Any) -> Any:
-    """The object that reads answers about many partitions; one for each JVM, since py4j confuses
-    two classes of the same name.
-    """
-    (made,) = compiled(_LOGS).getConstructors()
-    return made.newInstance(None)
-
-
 def _partitions(
     admin: Any, settings: KafkaSettings, topics: Sequence[str]
 ) -> tuple[list[_Partition], dict[str, LakehouseError]]:
     """The partitions of the readable topics; and the other topics, with their errors."""
-    lines = _logs(gateway()).partitions(admin, list(topics)) if topics else ""
+    lines = own_object(_LOGS).partitions(admin, list(topics)) if topics else ""
     partitions = [
         (topic, int(partition), _known_id(topic_id))
         for topic, topic_id, partition in _fields(lines)
@@ -267,7 +257,7 @@ def _offsets(
     return {
         (topic, int(partition)): (int(start), int(end), None if epoch == "-1" else int(epoch))
         for topic, partition, start, end, epoch in _fields(
-            _logs(gateway()).offsets(admin, options, asked)
+            own_object(_LOGS).offsets(admin, options, asked)
         )
     }
 

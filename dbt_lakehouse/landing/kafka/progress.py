@@ -1,7 +1,6 @@
 """The progress of a landing's reading from Kafka, for ``telling.working``."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +8,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.spark.java import compiled
-from dbt_lakehouse.spark.jvm import gateway, java_context
+from dbt_lakehouse.spark.java import own_object
+from dbt_lakehouse.spark.jvm import java_context
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import is_shown
 from dbt_lakehouse.texts import counted
@@ -27,7 +26,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
         return str
     tasks = tasks_of(spark)
     try:
-        consumed = _consumed(gateway())
+        consumed = own_object(_CONSUMED)
         start = _read(consumed)
     except (Py4JError, PySparkException, OSError):
         # A landing must not fail for want of this line.
@@ -59,15 +58,6 @@ def _records_read(spark: SparkSession) -> int:
     """The number of records read by the active stages."""
     stages = java_context(spark.sparkContext).statusStore().activeStages()
     return sum(int(stages.apply(each).inputRecords()) for each in range(stages.size()))
-
-
-@lru_cache(1)
-def _consumed(jvm: Any) -> Any:
-    """The object that reads the JVM's consumers; one for each JVM, since py4j confuses two
-    classes of the same name.
-    """
-    (made,) = compiled(_CONSUMED).getConstructors()
-    return made.newInstance(None)
 
 
 def _read(consumed: Any) -> dict[str, tuple[int, int]]:

@@ -4,10 +4,9 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +15,8 @@ from dbt_lakehouse.config.kafka import PREFIX, KafkaSettings
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.positions import Position, Positions
-from dbt_lakehouse.spark.java import compiled
-from dbt_lakehouse.spark.jvm import gateway, java_class
+from dbt_lakehouse.spark.java import own_object
+from dbt_lakehouse.spark.jvm import java_class
 from dbt_lakehouse.texts import sql_text
 
 # The messages of a task, and of a file; fewer would not be worth a task.
@@ -151,20 +150,11 @@ def _has_message(settings: KafkaSettings, ranges: Sequence[Range]) -> bool:
     )
     asked = "\n".join("\t".join(line) for line in lines)
     try:
-        found: bool = _first_message(gateway()).isIn(properties, asked, _LOOK_MILLIS)
+        found: bool = own_object(_FIRST_MESSAGE).isIn(properties, asked, _LOOK_MILLIS)
     except Py4JJavaError:
         # Spark's errors have their own explanations.
         return False
     return found
-
-
-@lru_cache(1)
-def _first_message(jvm: Any) -> Any:
-    """The object that looks for messages; one for each JVM, since py4j confuses two classes of the
-    same name.
-    """
-    (made,) = compiled(_FIRST_MESSAGE).getConstructors()
-    return made.newInstance(None)
 
 
 def load_ranges(

@@ -43,7 +43,7 @@ from dbt_lakehouse.landing.kafka.positions import Position
 from dbt_lakehouse.landing.kafka.reading import Range, has_rows
 from dbt_lakehouse.maintenance import run as maintenance
 from dbt_lakehouse.maintenance.policy import Candidate, Policy
-from dbt_lakehouse.spark.jvm import gateway
+from dbt_lakehouse.spark.java import own_object
 from tools.benchmarks.statements import Asked, asked_by
 
 
@@ -499,7 +499,7 @@ def test_a_landing_in_a_warm_process_asks_spark_only_to_write(lake: Lake, kafka:
     source, spark = lake.kafka(topics), lake.spark
 
     def consumers() -> set[str]:
-        return {*progress._read(progress._consumed(gateway()))}
+        return {*progress._read(own_object(progress._CONSUMED))}
 
     def land(place: int) -> Asked:
         for topic in topics:
