@@ -2,7 +2,7 @@
 
 A broker, a table of orders and the command. Each cycle gets 50 changes, sent when the one before
 has been told, so ``--events 100000`` are 2,000 cycles. Tables are maintained every minute, as the
-stream does it in its pauses. After each cycle are counted: its seconds, the live data files and
+stream does it in its pauses. After each tenth cycle are counted: seconds, the live data files and
 the snapshots of all tables, the bytes of their metadata on disk and of all data files, and the
 memory of Python and of Java with Python's workers. The last hundred cycles are compared with the
 second hundred. In the end gold must hold the rows that the producer knows.
