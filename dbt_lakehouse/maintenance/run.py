@@ -36,10 +36,11 @@ from dbt_lakehouse.texts import sql_text, sql_texts
 
 TABLE: Final = f"{CATALOG}.bronze.maintained"
 # Properties that the profile gives to new tables: of metadata files, each a list of all snapshots,
-# only the newest ones stay.
-_TRIMMED: Final = {
+# only the newest ones stay, and a commit merges small manifests.
+_LEAN: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
+    "commit.manifest.min-count-to-merge": "8",
 }
 # Iceberg's format version with deletion vectors; before, delete files name rows by file and
 # position.
@@ -132,7 +133,7 @@ def _maintained(
         rewritten_bytes = rewritten["rewritten_bytes_count"]
     if is_worth_merging(figures):
         merged = _call(spark, "rewrite_manifests", name)["rewritten_manifests_count"]
-    given_since = dict(_TRIMMED)
+    given_since = dict(_LEAN)
     if f"{CATALOG}.{name}" == bronze.TABLE:
         given_since |= bronze.FILES
     if missing := {key: given_since[key] for key in given_since.keys() - table.properties.keys()}:

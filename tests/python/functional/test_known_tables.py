@@ -1,10 +1,13 @@
-"""Which metadata of tables a process keeps, and that what it then knows is what there is."""
+"""Which metadata of tables a process keeps, that what it then knows is what there is, and where
+Iceberg's own tasks run.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from support.lakes import Lake
 
@@ -12,9 +15,38 @@ from dbt_lakehouse.lake.iceberg import commits_since, load_table
 from dbt_lakehouse.lake.tables import parse
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.session.opening import opened_sessions
+from dbt_lakehouse.spark.java import own_object
 from dbt_lakehouse.spark.jvm import java_class, java_session
 
 TABLE = "gold.told"
+
+NAPS = """
+import java.util.concurrent.Callable;
+
+public final class Naps implements Callable {
+    private final long millis;
+
+    public Naps() {
+        this(0);
+    }
+
+    private Naps(long millis) {
+        this.millis = millis;
+    }
+
+    public Naps of(long millis) {
+        return new Naps(millis);
+    }
+
+    public Object call() throws Exception {
+        Thread.sleep(millis);
+        if (millis == 13) {
+            throw new IllegalStateException("thirteen");
+        }
+        return Thread.currentThread().getName();
+    }
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +185,65 @@ def test_a_lake_in_another_catalog_has_its_own(tmp_path: Path) -> None:
         session = Lake(tmp_path / name).load().open_session()
         session.sql(f"create table {TABLE} using iceberg as select id from range({rows})")
         assert session.table(TABLE).count() == rows
+
+
+@pytest.fixture(scope="module")
+def naps(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    lake.load().open_session()
+    source = tmp_path_factory.mktemp("java") / "Naps.java"
+    source.write_text(NAPS)
+    return own_object(source)
+
+
+@pytest.mark.parametrize("pool", ["getWorkerPool", "getDeleteWorkerPool"])
+@pytest.mark.usefixtures("spark")
+def test_short_tasks_of_iceberg_run_where_they_are_submitted(pool: str, naps: Any) -> None:
+    threads = getattr(java_class("org.apache.iceberg.util.ThreadPools"), pool)()
+    here = java_class("java.lang.Thread").currentThread().getName()
+
+    def thread_of(millis: int) -> str:
+        return str(threads.submit(naps.of(millis)).get())
+
+    def others_until_here() -> int:
+        """So many ran in the pool. On a busy machine any task may be a long one."""
+        return next(number for number in range(20_000) if thread_of(0) == here)
+
+    others_until_here()
+    assert thread_of(50) == here
+    assert "iceberg" in thread_of(0)
+    assert others_until_here() > 50
+    # A failure is its submitter's, as in a pool.
+    with pytest.raises(Py4JJavaError, match="thirteen"):
+        thread_of(13)
+
+
+def test_tables_are_the_same_whichever_thread_reads_them(spark: SparkSession, naps: Any) -> None:
+    """Iceberg's iterators over manifests submit tasks while they are read."""
+    threads = java_class("org.apache.iceberg.util.ThreadPools").getWorkerPool()
+    expected: list[int] = []
+    for each in range(24):
+        # Of a second, long ones are those of a whole statement.
+        threads.submit(naps.of(1000 if each % 8 == 0 else 0)).get()
+        spark.sql(f"insert into {TABLE} values ({each}, 'n')")
+        expected.append(each)
+        if each % 3 == 2:
+            spark.sql(f"delete from {TABLE} where id = {expected.pop(0)}")
+        rows = spark.sql(f"select id from {TABLE} order by id").collect()
+        assert [row.id for row in rows] == expected
+
+
+def test_merged_manifests_keep_the_lineage_of_rows(spark: SparkSession) -> None:
+    """A commit merges eight manifests; logs are read by when a row was written."""
+    wrote: dict[int, tuple[int, int]] = {}
+    for each in range(20):
+        spark.sql(f"insert into {TABLE} values ({each}, 'n')")
+        rows = spark.sql(f"select id, _row_id, _last_updated_sequence_number from {TABLE}")
+        found = {row[0]: (row[1], row[2]) for row in rows.collect()}
+        assert found == wrote | {each: found[each]}
+        assert found[each][1] == each + 1
+        wrote = found
+    assert len({row for row, _sequence in wrote.values()}) == 20
+    table = load_table(spark, f"lake.{TABLE}")
+    assert len(table.currentSnapshot().allManifests(table.io())) <= 8
+    since = spark.sql(f"select id from {TABLE} where _last_updated_sequence_number > 17").collect()
+    assert {row.id for row in since} == {17, 18, 19}

@@ -392,6 +392,7 @@ def test_old_metadata_goes(lake: Lake) -> None:
     given = {
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "20",
+        "commit.manifest.min-count-to-merge": "8",
     }
     for table in TABLES:
         assert lake.properties(table).items() >= given.items(), table
