@@ -20,6 +20,10 @@ KEYS_OF_A_FILE: Final = 50_000
 SMALL_TABLE: Final = 5_000_000
 # The most new rows that are folded in one task, without a shuffle.
 ROWS_OF_ONE_TASK: Final = 200_000
+# Compiling code for a query takes longer than not having it, for so many new rows, and so many in
+# the table that they are merged into.
+FEW_ROWS: Final = 5_000
+FEW_ROWS_OF_A_TABLE: Final = 200_000
 
 
 class Newest(NamedTuple):

@@ -15,7 +15,14 @@ from dbt_lakehouse.declared.message_keys import TAKEN as KEYS_TAKEN
 from dbt_lakehouse.declared.redeclared import Changes, changes, declared
 from dbt_lakehouse.lake.tables import LAST_LOOKED, NO_SNAPSHOT, TAKEN, Table
 from dbt_lakehouse.runs import marks, source_filter
-from dbt_lakehouse.runs.decisions import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
+from dbt_lakehouse.runs.decisions import (
+    FEW_ROWS,
+    FEW_ROWS_OF_A_TABLE,
+    ROWS_OF_ONE_TASK,
+    SMALL_TABLE,
+    Newest,
+    newest,
+)
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, Reading, RolledBack, Window
 from dbt_lakehouse.runs.moving import marks_moved
 from dbt_lakehouse.runs.source_filter import Wanted
@@ -342,24 +349,46 @@ class NodeRun:
     @property
     def is_small(self) -> bool:
         """Whether the new upstream rows are few enough for one task."""
-        name = str(self.origin)
-        table, since = self._tables[name], self.reading(name).since
-        if table is None or since is None:
-            return False
-        added = 0
-        for snapshot in table.chain:
-            if snapshot.name == since.snapshot:
-                return added <= ROWS_OF_ONE_TASK
-            added += int(snapshot.summary.get("added-records", 0)) if snapshot.appends else 0
-        return False
+        new = self._new_rows
+        return new is not None and new <= ROWS_OF_ONE_TASK
 
     @property
     def suits_small(self) -> bool:
         """Whether few rows are new, to a table that is not large."""
+        return self._adds_at_most(ROWS_OF_ONE_TASK, SMALL_TABLE)
+
+    @property
+    def spares_compiling(self) -> bool:
+        """Whether so few rows are new, to so small a table, that code for them is not worth
+        compiling. What a log has is not read again.
+        """
+        few_of_its_own = FEW_ROWS_OF_A_TABLE if self.fold is not None else SMALL_TABLE
+        return self._adds_at_most(FEW_ROWS, few_of_its_own)
+
+    def _adds_at_most(self, most_new: int, most_of_its_own: int) -> bool:
         if not self.is_incremental or self.table is None or not self.upstreams:
             return False
         total = self.table.chain[0].summary.get("total-records") if self.table.chain else "0"
-        return self.is_small and total is not None and int(total) <= SMALL_TABLE
+        if total is None or int(total) > most_of_its_own:
+            return False
+        new = self._new_rows
+        return new is not None and new <= most_new
+
+    @property
+    def _new_rows(self) -> int | None:
+        """The number of new rows of the first upstream; None if it is read from the start, or its
+        snapshots don't say.
+        """
+        name = str(self.origin)
+        table, since = self._tables[name], self.reading(name).since
+        if table is None or since is None:
+            return None
+        added = 0
+        for snapshot in table.chain:
+            if snapshot.name == since.snapshot:
+                return added
+            added += int(snapshot.summary.get("added-records", 0)) if snapshot.appends else 0
+        return None
 
     @property
     def newest(self) -> Newest | None:

@@ -24,6 +24,11 @@ from python_udfs.debezium.avro import Registered
 Argument = int | str | None
 """The value of a marker: what Python and Spark both have, in the same range."""
 
+_NOT_COMPILED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 class LakeSession:
     """A Spark session that one thread has at a time.
@@ -71,22 +76,26 @@ class LakeSession:
         """Make a temporary view of Arrow rows."""
         self.spark.createDataFrame(rows).createOrReplaceTempView(name)
 
-    def suit(self, *, small: bool) -> None:
+    def suit(self, *, small: bool, compiles: bool) -> None:
         """Tune the session for little data, or for any again.
 
         Spark's adaptive execution runs each part of a query as a job of its own, and plans the
         rest by the results. For little data that takes longer than the work itself: such queries
-        are planned at once, with a partition for each core.
+        are planned at once, with a partition for each core. And code that Spark generates for a
+        query has the moment of the run in it, and ranges of keys: each run compiles it anew.
         """
         cores = str(max(2, self.spark.sparkContext.defaultParallelism))
         few = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores}
         for name, value in few.items():
-            if small:
-                self.spark.conf.set(name, value)
-            elif name in self._settings:
-                self.spark.conf.set(name, self._settings[name])
-            else:
-                self.spark.conf.unset(name)
+            self._set(name, value if small else self._settings.get(name))
+        for name, value in _NOT_COMPILED.items():
+            self._set(name, self._settings.get(name) if compiles else value)
+
+    def _set(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.spark.conf.unset(name)
+        else:
+            self.spark.conf.set(name, value)
 
     def clear(self) -> None:
         """Restore the state of a new session."""

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
 from support.lakes import Lake
 
 from dbt_lakehouse.build.templates import render
@@ -22,6 +23,7 @@ from dbt_lakehouse.runs.key_ranges import key_ranges
 from dbt_lakehouse.session.opening import opened_sessions
 from dbt_lakehouse.session.pool import LakeSession
 from dbt_lakehouse.session.troubles import error_text, statement_error_text
+from dbt_lakehouse.spark.jvm import java_session
 from dbt_lakehouse.spark.rows import collected
 
 
@@ -100,6 +102,24 @@ def test_tasks_of_a_view_have_the_sessions_settings(session: LakeSession) -> Non
     assert session.sql("select * from seen").first() == tuple(map(session.spark.conf.get, names))
     # They are those of that job alone.
     assert session.spark.sparkContext.getLocalProperty(names[0]) is None
+
+
+def test_code_is_compiled_where_the_profile_says_and_the_rows_are_many(lake: Lake) -> None:
+    spark = lake.spark
+    own = SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+    own.conf.set("spark.sql.codegen.wholeStage", "true")
+    own.conf.set("spark.sql.codegen.factoryMode", "CODEGEN_ONLY")
+    session = LakeSession(own)
+
+    def is_compiled() -> bool:
+        (plan,) = session.sql("explain select id + 1 from gold.numbers where id > 2").collect()
+        return "*(1) Project" in plan[0]
+
+    for compiles in (True, False, True):
+        session.suit(small=True, compiles=compiles)
+        assert is_compiled() is compiles
+        mode = own.conf.get("spark.sql.codegen.factoryMode")
+        assert mode == ("CODEGEN_ONLY" if compiles else "NO_CODEGEN")
 
 
 def test_views_are_dropped_by_how_their_names_begin(session: LakeSession) -> None:

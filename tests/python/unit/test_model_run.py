@@ -159,6 +159,26 @@ def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits:
     assert not run({LOG: log}, fold()).suits_small
 
 
+@pytest.mark.parametrize(
+    ("total", "new", "spares", "spares_for_a_log"),
+    [
+        (200_000, 5_000, True, True),
+        (200_001, 1, False, True),
+        (5_000_001, 1, False, False),
+        (7, 5_001, False, False),
+    ],
+)
+def test_code_is_not_compiled_for_a_few_rows(
+    total: int, new: int, spares: bool, spares_for_a_log: bool
+) -> None:
+    notes = {**read(log=2), "total-records": str(total)}
+    log = table([*row(1, 2), commit(3, 2, rows=new)])
+    for of, expected in ((fold(), spares), (declare(), spares_for_a_log)):
+        tables = {OWN: made_of(of, notes), LOG: log}
+        assert run(tables, of).spares_compiling is expected
+        assert not run(tables, of, full_refresh=True).spares_compiling
+
+
 def test_a_table_that_does_not_say_what_it_was_made_of() -> None:
     found = run({OWN: table(row(1)), LOG: table(row(1, 2))}, fold())
     assert (found.is_incremental, found.is_exchanged) == (False, False)

@@ -67,7 +67,7 @@ class Runs(LakePart):
             reason=reason,
         )
         self._runs[str(this)] = run
-        self._handle.session.suit(small=run.suits_small)
+        self._handle.session.suit(small=run.suits_small, compiles=not run.spares_compiling)
         return run
 
     def refuse_earlier_version(self, upstream: BaseRelation) -> None:
