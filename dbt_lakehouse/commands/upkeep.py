@@ -29,9 +29,13 @@ from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell
 
+# A table is maintained without a pause after this many times as long as the last time took: at most
+# two percent of the time.
+_AFTER: Final = 50
+
 
 class Upkeep:
-    """Maintains tables, each at most once in ``every_seconds``; None: never.
+    """Maintains tables, each at most once in ``every_seconds`` unless it can't wait; None: never.
 
     ``liveness`` is touched while Spark makes progress with a table. A table that fails is
     reported, and waits like any other. Raises ``SessionError`` if Spark has ended.
@@ -43,8 +47,10 @@ class Upkeep:
         self._spark: Final = spark
         self._every: Final = every_seconds
         self._liveness: Final = liveness
-        # When each table was last maintained, and which was last checked between cycles.
+        # When each table was last maintained and for how many seconds, and which was last checked
+        # between cycles.
         self._looked: Final[dict[str, float]] = {}
+        self._took: Final[dict[str, float]] = {}
         self._turn = 0
         # The last reported failure of maintenance as a whole.
         self._trouble = ""
@@ -67,12 +73,16 @@ class Upkeep:
         with self._telling():
             close_allocators(self._spark)
         with self._telling():
-            if not (tables := self._due(project, manifest)):
+            if not (tables := self._candidates(project, manifest)):
                 return
             self._turn += 1
             each = tables[self._turn % len(tables)]
+            if each.table in self._looked:
+                rest = _AFTER * self._took[each.table]
+                if time.monotonic() - self._looked[each.table] < rest:
+                    return
             table = look_at(self._spark, each.table)
-            if table is not None and cannot_wait(table, each.policy):
+            if table is not None and cannot_wait(table, each.policy, datetime.now(UTC)):
                 for _ in self._maintain([each]):
                     pass
 
@@ -90,8 +100,13 @@ class Upkeep:
     def _due(self, project: Project, manifest: Any) -> list[Candidate]:
         if self._every is None:
             return []
-        found = candidates(manifest, [], retention_days(project.variables))
+        found = self._candidates(project, manifest)
         return due(found, self._looked, time.monotonic(), self._every)
+
+    def _candidates(self, project: Project, manifest: Any) -> list[Candidate]:
+        if self._every is None:
+            return []
+        return candidates(manifest, [], retention_days(project.variables))
 
     def _maintain(self, tables: Sequence[Candidate]) -> Generator[None]:
         lock = run_lock(self._spark)
@@ -101,8 +116,9 @@ class Upkeep:
         done: list[Maintained] = []
         try:
             for each in tables:
-                self._looked[each.table] = time.monotonic()
+                self._looked[each.table] = begin = time.monotonic()
                 done += self._maintained(each)
+                self._took[each.table] = time.monotonic() - begin
                 yield
         finally:
             try:

@@ -50,4 +50,13 @@ public final class Commits {
             + ",\"snapshots\":[" + commits
             + "],\"snapshot-log\":[" + entriesSince + "]}";
     }
+
+    /** The number of snapshots from before a moment (milliseconds since the epoch). */
+    public int before(TableMetadata metadata, long moment) {
+        int number = 0;
+        for (Object each : metadata.snapshots()) {
+            number += ((Snapshot) each).timestampMillis() < moment ? 1 : 0;
+        }
+        return number;
+    }
 }

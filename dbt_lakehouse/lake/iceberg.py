@@ -21,9 +21,8 @@ _HERE: Final = Path(__file__).parent
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
 # The gold tables of a run append to `deleted_keys` at the same time. Each commit may lose to those
-# of all others in turn, and Iceberg gives up after four.
-_RETRIES: Final = "commit.retry.num-retries"
-_MANY_RETRIES: Final = "30"
+# of all others in turn, and Iceberg gives up after four, each of which waits for 100 ms or more.
+_OF_MANY_WRITERS: Final = {"commit.retry.num-retries": "30", "commit.retry.min-wait-ms": "10"}
 
 
 class ConcurrentAppendError(Exception):
@@ -130,19 +129,33 @@ def tend_own_state(
 
     Once there are five hundred snapshots, calls ``before`` and expires them, except for the last
     hundred and those of the last hour: each commit writes the list of all snapshots, and each
-    reader reads it first. A table without a number of retries of its own gets one.
+    reader reads it first. It waits until four hundred can go, and a quarter of all, for it looks at
+    the files of those that stay too. A table without retries of its own gets some.
     """
     table = load_table(spark, name)
-    if table.properties().get(_RETRIES) is None:
-        table.updateProperties().set(_RETRIES, _MANY_RETRIES).commit()
-    if int(table.snapshots().size()) < _SNAPSHOTS_AT_MOST:
+    properties = table.properties()
+    if missing := {key: _OF_MANY_WRITERS[key] for key in _OF_MANY_WRITERS if key not in properties}:
+        update = table.updateProperties()
+        for key, value in missing.items():
+            update.set(key, value)
+        update.commit()
+    oldest = datetime.now(UTC) - KEPT_FOR
+    if not _is_worth_expiring(table.operations().current(), oldest):
         return
     before()
     catalog, _, path = name.partition(".")
-    oldest = datetime.now(UTC) - KEPT_FOR
     # Not by Table.expireSnapshots: it deletes a file with several deletion vectors as soon as one
     # of them has been replaced (Iceberg 1.12).
     spark.sql(
         f"call {catalog}.system.expire_snapshots(table => '{path}',"
         f" older_than => timestamp '{oldest:%F %T}', retain_last => {_SNAPSHOTS_KEPT})"
     )
+
+
+def _is_worth_expiring(metadata: Any, oldest: datetime) -> bool:
+    number = int(metadata.snapshots().size())
+    if number < _SNAPSHOTS_AT_MOST:
+        return False
+    old = own_object(_HERE / "Commits.java").before(metadata, int(oldest.timestamp() * 1000))
+    least = _SNAPSHOTS_AT_MOST - _SNAPSHOTS_KEPT
+    return min(int(old), number - _SNAPSHOTS_KEPT) >= max(least, number // 4)

@@ -194,14 +194,16 @@ def small_files(summary: Mapping[str, str], policy: Policy) -> int:
     return max(0, files - size // policy.small_file_bytes)
 
 
-def cannot_wait(table: Table, policy: Policy) -> bool:
-    """Whether a table is to be maintained before there is a pause: it has many small files, or
-    more snapshots than its policy keeps. Each commit writes the list of all snapshots, and each
-    reader reads it first.
+def cannot_wait(table: Table, policy: Policy, now: datetime) -> bool:
+    """Whether a table is to be maintained before there is a pause: it has many small files, or a
+    quarter more snapshots than its policy keeps, which can go. Each commit writes the list of all
+    snapshots, and each reader reads it first.
     """
     summary = table.chain[0].summary if table.chain else {}
-    is_crowded = small_files(summary, policy) >= CROWDED * policy.min_files
-    return is_crowded or len(table.chain) > policy.max_snapshots
+    if small_files(summary, policy) >= CROWDED * policy.min_files:
+        return True
+    most = policy.max_snapshots * 5 // 4
+    return len(table.chain) > most and table.chain[most].made_at < now - KEPT_FOR
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):

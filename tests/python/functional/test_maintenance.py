@@ -352,6 +352,39 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     consistent(lake)
 
 
+def test_snapshots_that_have_to_stay_are_not_looked_through_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run did so once a stream had five hundred within an hour."""
+    monkeypatch.setattr(iceberg, "_SNAPSHOTS_AT_MOST", 4)
+    monkeypatch.setattr(iceberg, "_SNAPSHOTS_KEPT", 1)
+    spark, table = lake.spark, "lake.silver.written_often"
+    looks: list[int] = []
+
+    def tend(kept_for: timedelta) -> int:
+        monkeypatch.setattr(iceberg, "KEPT_FOR", kept_for)
+        number = len(lake.snapshots("silver.written_often"))
+        iceberg.tend_own_state(spark, table, before=lambda: looks.append(number))
+        return len(lake.snapshots("silver.written_often"))
+
+    spark.sql(f"create table {table} (n bigint) using iceberg")
+    try:
+        for number in range(6):
+            spark.sql(f"insert into {table} values ({number})")
+            assert tend(timedelta(hours=1)) == number + 1
+        assert looks == []
+        # Beyond this moment, for Spark takes it by the second.
+        at_once = timedelta(seconds=-2)
+        assert tend(at_once) == 1 and looks == [6]
+        # Three can go from the fourth on.
+        for number in (2, 3, 1, 2):
+            spark.sql(f"insert into {table} values ({number})")
+            assert tend(at_once) == number
+        assert looks == [6, 4]
+    finally:
+        spark.sql(f"drop table {table} purge")
+
+
 def test_the_gold_tables_of_a_run_may_append_to_one_table_at_once(lake: Lake) -> None:
     spark, table = lake.spark, "lake.silver.shared_by_many"
     spark.sql(f"create table {table} (n bigint) using iceberg")

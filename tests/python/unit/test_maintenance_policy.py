@@ -14,6 +14,7 @@ from dbt_lakehouse.maintenance.policy import (
     Maintained,
     Policy,
     candidates,
+    cannot_wait,
     is_worth_merging,
     oldest_kept,
 )
@@ -114,6 +115,17 @@ def test_manifests_are_merged_when_they_become_few(
 ) -> None:
     of = Figures(0, 0, manifests, megabytes << 20)
     assert is_worth_merging(of) is worth
+
+
+def test_snapshots_that_have_to_stay_are_no_reason_to_maintain() -> None:
+    """A stream of many tables has thousands within an hour, and looked for old ones each time."""
+    stream = parse(metadata(row(*range(1, 1_252))))
+    first = stream.chain[-1].made_at
+    hour = first + timedelta(hours=1)
+    assert not cannot_wait(stream, Policy(), hour)
+    assert cannot_wait(stream, Policy(), hour + timedelta(milliseconds=1))
+    fewer = parse(metadata(row(*range(1, 1_251))))
+    assert not cannot_wait(fewer, Policy(), hour + timedelta(days=1))
 
 
 def test_a_stream_keeps_as_many_snapshots_as_its_commits_can_list() -> None:

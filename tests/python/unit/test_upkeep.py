@@ -1,6 +1,7 @@
 """What `lakehouse stream --build` maintains between cycles, and when."""
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,8 @@ class Lake:
         self.is_free = True
         self.held = 0
         self.closed = 0
+        self.time = 0.0
+        self.takes = 0.0
         self.files = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
         self.snapshots = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1))
@@ -72,6 +75,7 @@ class Lake:
             "maintain_table": self.maintain,
             "keep": lambda _, done: self.kept.append([each.table_name for each in done]),
             "has_ended": lambda patience: False,
+            "time": SimpleNamespace(monotonic=lambda: self.time),
             "tell": self.told.append,
         }.items():
             monkeypatch.setattr(upkeep, name, stands)
@@ -88,12 +92,16 @@ class Lake:
 
     def look_at(self, _: object, table: str) -> Any:
         summary = {"total-data-files": str(self.files[table]), "total-files-size": "0"}
-        return SimpleNamespace(chain=(SimpleNamespace(summary=summary),) * self.snapshots[table])
+        made_at = datetime(2026, 1, 1, tzinfo=UTC)
+        commit = SimpleNamespace(summary=summary, made_at=made_at)
+        return SimpleNamespace(chain=(commit,) * self.snapshots[table])
 
     def maintain(self, _: object, of: Candidate, with_orphans: bool) -> Maintained:
         assert self.held == 1 and not with_orphans
         self.watched.append(any(each.name == "liveness" for each in threading.enumerate()))
         self.maintained.append(of.table)
+        self.time += self.takes
+        self.files[of.table], self.snapshots[of.table] = 1, 1
         if self.fails is not None:
             raise self.fails
         rewritten = 5 if of.name == "b" else 0
@@ -172,14 +180,27 @@ def test_a_table_full_of_small_files_waits_for_no_pause(monkeypatch: pytest.Monk
     assert lake.maintained == ["gold.c"] and lake.held == 0
 
 
+def test_a_table_that_fills_again_is_maintained_again_but_not_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stream without a pause had an hour's files."""
+    lake = Lake(monkeypatch)
+    lake.takes = 2.0
+    for _ in range(300):
+        lake.files["gold.c"] += 20
+        lake.time += 1.0
+        lake.upkeep.between_cycles(PROJECT, None)
+    assert lake.maintained == ["gold.c"] * 3 and lake.held == 0
+
+
 def test_a_table_with_too_many_snapshots_waits_for_no_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one that each cycle commits to without a row: it never has files."""
     lake = Lake(monkeypatch)
     lake.files = dict.fromkeys(lake.files, 0)
-    lake.snapshots["gold.a"] = Policy().max_snapshots
-    lake.snapshots["gold.b"] = Policy().max_snapshots + 1
+    lake.snapshots["gold.a"] = Policy().max_snapshots * 5 // 4
+    lake.snapshots["gold.b"] = Policy().max_snapshots * 5 // 4 + 1
     for _ in range(2 * len(TABLES)):
         lake.upkeep.between_cycles(PROJECT, None)
     assert lake.maintained == ["gold.b"] and lake.held == 0
