@@ -12,8 +12,11 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.LocationProvider;
+import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.spark.SparkCatalog;
 
@@ -89,17 +92,61 @@ public final class KnownTables {
         }
     }
 
-    /** The operations of a table, whose metadata are remembered as they are read. */
+    /** The files of a table's operations, which write only metadata. */
+    private static final class Noting implements FileIO {
+        private final FileIO own;
+        /** The file that was begun last. */
+        private String begun = null;
+
+        Noting(FileIO own) {
+            this.own = own;
+        }
+
+        public InputFile newInputFile(String path) {
+            return own.newInputFile(path);
+        }
+
+        public InputFile newInputFile(String path, long length) {
+            return own.newInputFile(path, length);
+        }
+
+        public OutputFile newOutputFile(String path) {
+            begun = path;
+            return own.newOutputFile(path);
+        }
+
+        public void deleteFile(String path) {
+            own.deleteFile(path);
+        }
+
+        public Map properties() {
+            return own.properties();
+        }
+    }
+
+    /**
+     * The operations of a table, whose metadata are remembered as they are read. A commit that comes
+     * too late takes its metadata away, which Iceberg's for databases leave.
+     */
     private static final class Remembering implements TableOperations {
         private final Map metadata;
         private final TableIdentifier table;
         private final TableOperations own;
+        private final FileIO files;
+        private final Noting noting;
         private TableMetadata last = null;
 
         Remembering(Map metadata, TableIdentifier table, TableOperations own) {
             this.metadata = metadata;
             this.table = table;
             this.own = own;
+            this.files = own.io();
+            this.noting = new Noting(files);
+            try {
+                field(own.getClass(), "fileIO").set(own, noting);
+            } catch (ReflectiveOperationException error) {
+                throw new IllegalStateException(error);
+            }
         }
 
         private TableMetadata remembered(TableMetadata found) {
@@ -119,11 +166,36 @@ public final class KnownTables {
         }
 
         public void commit(TableMetadata base, TableMetadata changed) {
-            own.commit(base, changed);
+            noting.begun = null;
+            try {
+                own.commit(base, changed);
+            } catch (CommitFailedException error) {
+                discard(noting.begun);
+                throw error;
+            }
+        }
+
+        private void discard(String begun) {
+            try {
+                if (begun != null && !isKnown(own.refresh(), begun)) {
+                    files.deleteFile(begun);
+                }
+            } catch (RuntimeException error) {
+                // It stays, as a file of no snapshot.
+            }
+        }
+
+        /** Whether it did count, though the answer of the database was lost. */
+        private static boolean isKnown(TableMetadata now, String file) {
+            boolean isKnown = file.equals(now.metadataFileLocation());
+            for (Object each : now.previousFiles()) {
+                isKnown |= file.equals(((TableMetadata.MetadataLogEntry) each).file());
+            }
+            return isKnown;
         }
 
         public FileIO io() {
-            return own.io();
+            return files;
         }
 
         public EncryptionManager encryption() {

@@ -398,6 +398,9 @@ def test_the_gold_tables_of_a_run_may_append_to_one_table_at_once(lake: Lake) ->
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(append, range(16)))
         assert spark.table(table).count() == 64
+        # Those that came too late have left no metadata.
+        located = iceberg.load_table(spark, table).location().removeprefix("file:")
+        assert len(list(Path(located).glob("metadata/*.metadata.json"))) == 21
     finally:
         spark.sql(f"drop table {table} purge")
 

@@ -125,7 +125,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, endpoint: str) -> Iterator
 def start_java_quickly(project: Path) -> None:
     """Give the JVMs of the driver and of the executors those options."""
     file = project / "profiles" / "profiles.yml"
-    others, of_driver = file.read_text(), "'-XX:+UseParallelGC'"
+    others, of_driver = file.read_text(), "'-XX:+UseParallelGC -Dspark.buffer.pageSize=4m'"
     assert others.count(of_driver) == 1 and others.endswith("PYTHON', '') }}\"\n")
     of_executors = f'        spark.executor.extraJavaOptions: "{JAVA_OPTIONS}"\n'
     file.write_text(others.replace(of_driver, f"'{JAVA_OPTIONS}'") + of_executors)
