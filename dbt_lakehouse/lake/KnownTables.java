@@ -132,18 +132,15 @@ public final class KnownTables {
         private final Map metadata;
         private final TableIdentifier table;
         private final TableOperations own;
-        private final FileIO files;
-        private final Noting noting;
+        private final Field files;
         private TableMetadata last = null;
 
         Remembering(Map metadata, TableIdentifier table, TableOperations own) {
             this.metadata = metadata;
             this.table = table;
             this.own = own;
-            this.files = own.io();
-            this.noting = new Noting(files);
             try {
-                field(own.getClass(), "fileIO").set(own, noting);
+                this.files = field(own.getClass(), "fileIO");
             } catch (ReflectiveOperationException error) {
                 throw new IllegalStateException(error);
             }
@@ -166,19 +163,33 @@ public final class KnownTables {
         }
 
         public void commit(TableMetadata base, TableMetadata changed) {
-            noting.begun = null;
+            FileIO usual = own.io();
+            Noting noting = new Noting(usual);
+            use(noting);
             try {
                 own.commit(base, changed);
             } catch (CommitFailedException error) {
+                use(usual);
                 discard(noting.begun);
                 throw error;
+            } finally {
+                use(usual);
+            }
+        }
+
+        /** For a commit alone: others may send the files to Spark's workers, which lack our class. */
+        private void use(FileIO io) {
+            try {
+                files.set(own, io);
+            } catch (IllegalAccessException error) {
+                throw new IllegalStateException(error);
             }
         }
 
         private void discard(String begun) {
             try {
                 if (begun != null && !isKnown(own.refresh(), begun)) {
-                    files.deleteFile(begun);
+                    own.io().deleteFile(begun);
                 }
             } catch (RuntimeException error) {
                 // It stays, as a file of no snapshot.
@@ -195,7 +206,7 @@ public final class KnownTables {
         }
 
         public FileIO io() {
-            return files;
+            return own.io();
         }
 
         public EncryptionManager encryption() {

@@ -96,6 +96,15 @@ def test_metadata_are_read_once_for_all_sessions(spark: SparkSession) -> None:
         pool.give_back(other)
 
 
+def test_the_files_of_a_table_can_be_sent_to_workers(spark: SparkSession) -> None:
+    """They have Iceberg's classes, and none of ours."""
+    spark.sql(f"insert into {TABLE} values (1, 'one')")
+    of = load_table(spark, f"lake.{TABLE}").operations()
+    of.commit(of.current(), of.current().replaceProperties({"a": "b"}))
+    for each in (of, of.temp(of.current())):
+        assert each.io().getClass().getName() == "org.apache.iceberg.hadoop.HadoopFileIO"
+
+
 def test_commits_of_others_are_seen_at_once(spark: SparkSession, stranger: SparkSession) -> None:
     assert catalog(stranger) == "JdbcCatalog"
     for each in range(1, 4):
