@@ -117,6 +117,8 @@ def test_what_is_there_lands_byte_for_byte_and_the_stream_ends(lake: Lake, kafka
     repeated: list[tuple[str, bytes | None]] = [("h", b"\x00"), ("h", None), ("", b"")]
     kafka.send(topic, [Outgoing(None, key=b""), Outgoing(b"", headers=repeated, partition=1)])
     kafka.send(topic, numbered(2_500, 8), compression_type="zstd")
+    # This opens the lake, if no test has before.
+    assert lake.spark
     before = len(lake.snapshots(BRONZE))
     assert stream_all(lake, [topic]) == 2_502
     assert landed(lake, topic) == kafka.records(topic)
