@@ -73,14 +73,13 @@ class Upkeep:
         with self._telling():
             close_allocators(self._spark)
         with self._telling():
-            if not (tables := self._candidates(project, manifest)):
+            if self._every is None or not (tables := self._candidates(project, manifest)):
                 return
             self._turn += 1
             each = tables[self._turn % len(tables)]
-            if each.table in self._looked:
-                rest = _AFTER * self._took[each.table]
-                if time.monotonic() - self._looked[each.table] < rest:
-                    return
+            rest = _AFTER * self._took.get(each.table, 0.0)
+            if time.monotonic() - self._looked.get(each.table, 0.0) < rest:
+                return
             table = look_at(self._spark, each.table)
             if table is not None and cannot_wait(table, each.policy, datetime.now(UTC)):
                 for _ in self._maintain([each]):
@@ -104,8 +103,6 @@ class Upkeep:
         return due(found, self._looked, time.monotonic(), self._every)
 
     def _candidates(self, project: Project, manifest: Any) -> list[Candidate]:
-        if self._every is None:
-            return []
         return candidates(manifest, [], retention_days(project.variables))
 
     def _maintain(self, tables: Sequence[Candidate]) -> Generator[None]:

@@ -169,7 +169,6 @@ public final class KnownTables {
             try {
                 own.commit(base, changed);
             } catch (CommitFailedException error) {
-                use(usual);
                 discard(noting.begun);
                 throw error;
             } finally {
