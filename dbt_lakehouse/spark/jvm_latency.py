@@ -16,7 +16,6 @@ from dbt_lakehouse.spark.jvm import (
     close_connection,
     gateway,
     hadoop_settings,
-    java_array,
     java_class,
 )
 
@@ -96,8 +95,9 @@ def spare_waits(context: SparkContext) -> Iterator[None]:
 
 def _compiled() -> tuple[Any, Any, Any]:
     try:
-        files, answers = (compiled(_HERE / f"{name}.java") for name in ("LocalFiles", "Answers"))
-        return files, answers, own_object(_HERE / "ShortTasks.java")
+        files = compiled(_HERE / "LocalFiles.java")
+        answers, tasks = (own_object(_HERE / f"{name}.java") for name in ("Answers", "ShortTasks"))
+        return files, answers, tasks
     finally:
         # The thread's own, for which the JVM holds a thread.
         close_connection()
@@ -115,9 +115,7 @@ def _use_own_local_files(context: SparkContext, own: Any) -> None:
     file_system.get(scheme, settings)
 
 
-def _answer_at_once(own: Any) -> None:
-    (made,) = own.getConstructors()
-    listener = made.newInstance(java_array("java.lang.Object", []))
+def _answer_at_once(listener: Any) -> None:
     gateway().java_gateway_server.addListener(listener)
     # This thread's connection is older than the listener; the next command opens another.
     close_connection()
