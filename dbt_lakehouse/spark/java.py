@@ -359,13 +359,19 @@ def compiled(source: Path) -> Any:
 
 def own_object(source: Path) -> Any:
     """The object of our class in a Java file, one for each JVM. Its methods keep no state."""
-    return _own_object(gateway(), source)
+    with _MAKING:
+        return _own_object(gateway(), source)
 
 
 def new_object(source: Path) -> Any:
     """A new object of our class in a Java file."""
-    (constructor,) = _own_class(gateway(), source).getConstructors()
+    with _MAKING:
+        (constructor,) = _own_class(gateway(), source).getConstructors()
     return constructor.newInstance(None)
+
+
+# Two threads that miss an entry of a cache at the same time would both compile.
+_MAKING: Final = threading.RLock()
 
 
 # Of the running JVM, and of the one before.

@@ -3,6 +3,7 @@ Iceberg's own tasks run.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,18 @@ def naps(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Any:
     source = tmp_path_factory.mktemp("java") / "Naps.java"
     source.write_text(NAPS)
     return own_object(source)
+
+
+@pytest.mark.usefixtures("spark")
+def test_threads_that_ask_at_once_get_the_same_class(tmp_path: Path) -> None:
+    """The threads of a run: py4j confuses two classes of the same name."""
+    for number in range(5):
+        source = tmp_path / f"Naps{number}.java"
+        source.write_text(NAPS.replace("Naps", source.stem))
+        with ThreadPoolExecutor(8) as pool:
+            made = [*pool.map(lambda _, of=source: own_object(of), range(8))]
+            assert {*pool.map(lambda each: each.of(0).call() is not None, made)} == {True}
+        assert len({id(each) for each in made}) == 1
 
 
 @pytest.mark.parametrize("pool", ["getWorkerPool", "getDeleteWorkerPool"])
